@@ -1,0 +1,416 @@
+"""The families of memories. A new one is a class here, its place in `FAMILIES`, and its row in the test table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
+
+from memgrad.memory.base import Data, Memory
+from memgrad.memory.kinds import Floats, as_real
+from memgrad.memory.passport import Progress, Statistics, half_life_from, statistics_from_decays
+
+
+@final
+@dataclass(frozen=True)
+class Polynomial(Memory):
+    r"""Long memory: $m(t) = t^p$, hence $\dot m/m = p/t$, and $b_k = k/(k+p)$ for $k = 0, 1, \dots$
+
+    $p = 1$ is the plain average of all past gradients. A larger $p$ favors recent ones without ever forgetting at an
+    exponential rate. $b_k = k/(k+p)$ is MemSGD-p's own memory, $M_k = \Gamma(k+p)/\Gamma(k)$, the only one that the
+    paper's discrete theorem covers; it is not $m(t) = t^p$ sampled at $t = k$, which `Sampled` would give, but has
+    the same tail $1 - p/k$.
+
+    Args:
+        p: Degree, finite and > 0. The paper names it by $p - 1$: degree 2 is *linear* memory.
+
+    Example:
+        >>> Polynomial(1.0).weights(3)
+        array([0.25, 0.25, 0.25, 0.25])
+
+    Reference:
+        UAI 2019, Table 2 and MemSGD-p (Sec. 4). As an average of iterates it is the polynomial-decay averaging of
+        Shamir and Zhang, ICML 2013, with $\eta = p - 1$.
+    """
+
+    p: float
+
+    family: ClassVar[str] = "poly"
+    example: ClassVar[str] = "poly:2"
+    formula: ClassVar[str] = "t^p"
+    decay_formula: ClassVar[str] = "k/(k+p)"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", as_real("Polynomial memory", "p", self.p, "a finite degree p > 0"))
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        return k / (k + self.p)
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        return self.p / (k + self.p)
+
+    def _m(self, t: Any, xp: Any) -> Any:
+        return xp.pow(t, self.p)
+
+    def _dm(self, t: Any, xp: Any) -> Any:
+        return self.p * xp.pow(t, self.p - 1)
+
+    def _rate(self, t: Any, xp: Any) -> Any:
+        return self.p / t
+
+    def _influence(self, s: Any, t: Any, xp: Any) -> Any:
+        return self.p / t * xp.pow(s / t, self.p - 1)
+
+    def _statistics(self, k: int, progress: Progress | None) -> Statistics:
+        p = self.p
+        if p == 1:
+            sum_of_squares = 1 / (k + 1)
+        elif p == 2:
+            sum_of_squares = 2 * (2 * k + 3) / (3 * (k + 1) * (k + 2))
+        elif p == 3:
+            sum_of_squares = 3 * (3 * k * k + 12 * k + 10) / (5 * (k + 1) * (k + 2) * (k + 3))
+        else:
+            sum_of_squares = statistics_from_decays(self, k, progress).sum_of_squares
+        whole = _log_rising(k + 1, p)
+
+        def older_than(age: int) -> float:  # M_{k-age} / M_{k+1}
+            return 0.0 if age >= k else math.exp(_log_rising(k - age, p) - whole)
+
+        return Statistics(k / (p + 1), half_life_from(older_than, k), sum_of_squares)
+
+
+def _log_rising(x: int, p: float) -> float:
+    r"""$\log \Gamma(x+p)/\Gamma(x)$ without the cancellation of two log-Gammas at a large x.
+
+    From 20 on, the difference of Stirling's series (DLMF 5.11.1), whose next term is below 1e-14.
+    """
+    if x < 20:
+        return math.lgamma(x + p) - math.lgamma(x)
+
+    def correction(y: float) -> float:
+        return 1 / (12 * y) - 1 / (360 * y**3) + 1 / (1260 * y**5) - 1 / (1680 * y**7)
+
+    return p * math.log(x + p) - p + (x - 0.5) * math.log1p(p / x) + correction(x + p) - correction(x)
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Exponential(Memory):
+    r"""Short memory: $m(t) = e^{\alpha t} - 1$, hence $b_k = \beta (1-\beta^k)/(1-\beta^{k+1})$, $\beta = e^{-\alpha h}$.
+
+    This is Adam's bias-corrected average, exactly: an exponential moving average of decay $\beta$ divided by
+    $1 - \beta^{k+1}$.
+
+    Args:
+        beta: Long-run decay, 0 < beta < 1.
+        h: Time between two steps, finite and > 0. It only relates the steps $k$ to the times $t = kh$.
+
+    Example:
+        >>> Exponential(0.5).weights(2) * 7
+        array([1., 2., 4.])
+        >>> Exponential.from_alpha(10.0, h=0.01).beta
+        0.9048374180359595
+
+    Reference:
+        UAI 2019, eq. HB-sum_modified and Table 2. Kingma and Ba, *Adam*, ICLR 2015.
+    """
+
+    beta: float
+    h: float = field(default=1.0, kw_only=True)
+    alpha: float = field(init=False)
+
+    family: ClassVar[str] = "exp"
+    example: ClassVar[str] = "exp:0.9"
+    formula: ClassVar[str] = "e^(alpha t) - 1"
+    decay_formula: ClassVar[str] = "beta (1-beta^k)/(1-beta^(k+1))"
+
+    def __post_init__(self) -> None:
+        beta = as_real("Exponential memory", "beta", self.beta, "0 < beta < 1 (Instantaneous() is beta = 0)", below=1.0)
+        h = as_real("Exponential memory", "h", self.h, "a finite time step h > 0")
+        self._set(beta, h, -math.log(beta) / h)
+
+    @classmethod
+    def from_alpha(cls, alpha: float, h: float = 1.0) -> Exponential:
+        r"""The exponential memory with forgetting rate $\alpha$, sampled every $h$: $\beta = e^{-\alpha h}$.
+
+        Exact where $\beta$ rounds to 1 or to 0, because $\alpha h$ is kept.
+
+        Args:
+            alpha: Rate of forgetting, finite and > 0.
+            h: Time between two steps, finite and > 0.
+
+        Example:
+            >>> Exponential.from_alpha(1e-20).fresh(3)
+            0.25
+        """
+        alpha = as_real("Exponential memory", "alpha", alpha, "a finite forgetting rate alpha > 0")
+        h = as_real("Exponential memory", "h", h, "a finite time step h > 0")
+        as_real(
+            "Exponential memory", "alpha*h", alpha * h, "a product alpha*h that is neither 0 nor infinite in floats"
+        )
+        memory = object.__new__(cls)
+        memory._set(math.exp(-alpha * h), h, alpha)
+        return memory
+
+    def _set(self, beta: float, h: float, alpha: float) -> None:
+        for name, value in (("beta", beta), ("h", h), ("alpha", alpha)):
+            object.__setattr__(self, name, value)
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        x = self.alpha * self.h
+        return self.beta * (xp.expm1(-x * k) / xp.expm1(-x * (k + 1)))
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        x = self.alpha * self.h
+        # The numerator in the precision of the denominator, so that their ratio is exactly 1 at k = 0.
+        return xp.expm1(-x * (k * 0.0 + 1)) / xp.expm1(-x * (k + 1))
+
+    def _m(self, t: Any, xp: Any) -> Any:
+        return xp.expm1(self.alpha * t)
+
+    def _dm(self, t: Any, xp: Any) -> Any:
+        return self.alpha * xp.exp(self.alpha * t)
+
+    def _rate(self, t: Any, xp: Any) -> Any:
+        return _over_one_minus_exp(self.alpha * t, xp) / t
+
+    def _influence(self, s: Any, t: Any, xp: Any) -> Any:
+        return xp.exp(-self.alpha * (t - s)) * self._rate(t, xp)
+
+    def _statistics(self, k: int, progress: Progress | None) -> Statistics:
+        x = self.alpha * self.h
+        if x >= 0.25:
+            mean_age = 1 / Floats.expm1(x) - (k + 1) / Floats.expm1((k + 1) * x)
+        else:  # the poles 1/x of both terms cancel; leave them out
+            mean_age = _exp_sum_remainder(x) - (k + 1) * _exp_sum_remainder((k + 1) * x)
+
+        def older_than(age: int) -> float:  # M_{k-age} / M_{k+1}
+            return math.exp(-x * (age + 1)) * math.expm1(-x * (k - age)) / math.expm1(-x * (k + 1))
+
+        return Statistics(mean_age, half_life_from(older_than, k), math.tanh(x / 2) / math.tanh((k + 1) * x / 2))
+
+    def _parameters(self) -> Data:
+        data: Data = {"alpha": self.alpha} if self._is_known_by_alpha() else {"beta": self.beta}
+        return data if self.h == 1 else {**data, "h": self.h}
+
+    @classmethod
+    def _parameter_names(cls) -> Sequence[str]:
+        return ["beta", "alpha", "h"]
+
+    @classmethod
+    def _from_parameters(cls, parameters: Data) -> Memory:
+        if "alpha" not in parameters:
+            return cls(**parameters)
+        if "beta" in parameters:
+            raise ValueError(f"Exponential memory takes beta or alpha, not both, got {parameters!r}.")
+        return cls.from_alpha(**parameters)
+
+    def _is_known_by_alpha(self) -> bool:
+        return not 0 < self.beta < 1 or Exponential(self.beta, h=self.h) != self
+
+    def __repr__(self) -> str:
+        if self._is_known_by_alpha():
+            return f"Exponential.from_alpha({self.alpha!r}, h={self.h!r})"
+        return f"Exponential(beta={self.beta!r}" + ("" if self.h == 1 else f", h={self.h!r}") + ")"
+
+
+def _exp_sum_remainder(y: float) -> float:
+    r"""$1/(e^y - 1) - 1/y$ for $y > 0$: near 0 its Taylor series (Bernoulli numbers), where the terms would cancel."""
+    if y >= 0.25:
+        return 1 / Floats.expm1(y) - 1 / y
+    z = y * y
+    return -0.5 + y * (1 / 12 - z * (1 / 720 - z * (1 / 30240 - z * (1 / 1209600 - z / 47900160))))
+
+
+def _over_one_minus_exp(y: Any, xp: Any) -> Any:
+    """The quotient y / (1 - e^-y), which is 1 at y = 0."""
+    y = y + 1e-300  # the value at a y that underflows, instead of 0/0; changes no other
+    return y / -xp.expm1(-y)
+
+
+@final
+@dataclass(frozen=True)
+class Instantaneous(Memory):
+    r"""No memory: $b_k = 0$, plain SGD; the limit of all families as they forget faster ($p \to \infty$).
+
+    Its weight in continuous time is a Dirac distribution, so it has no memory function.
+
+    Example:
+        >>> Instantaneous().weights(3)
+        array([0., 0., 0., 1.])
+
+    Reference:
+        UAI 2019, Sec. 2.1, *instantaneous forgetting* (GD-ODE).
+    """
+
+    family: ClassVar[str] = "inst"
+    example: ClassVar[str] = "inst"
+    formula: ClassVar[str] = "-"
+    decay_formula: ClassVar[str] = "0"
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        return k * 0.0
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        return k * 0.0 + 1.0
+
+    def _statistics(self, k: int, progress: Progress | None) -> Statistics:
+        return Statistics(0.0, 0, 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class Logarithmic(Memory):
+    r"""Longer than long: $m(t) = \log(1+t)$, the only row of the paper's table that favors *old* gradients.
+
+    $b_k = \log(1+kh)/\log(1+(k+1)h)$ and $\dot m/m = 1/((1+t)\log(1+t))$.
+
+    Args:
+        h: Time between two steps, finite and > 0.
+
+    Example:
+        >>> Logarithmic().weights(1)
+        array([0.63092975, 0.36907025])
+
+    Reference:
+        UAI 2019, Table 2, *decaying* memory. *Differs*: the table prints $\dot m/m = 1/(t \log(t+1))$, which is not
+        the derivative's ratio (erratum 4).
+    """
+
+    h: float = field(default=1.0, kw_only=True)
+
+    family: ClassVar[str] = "log"
+    example: ClassVar[str] = "log"
+    formula: ClassVar[str] = "log(1+t)"
+    decay_formula: ClassVar[str] = "log(1+kh)/log(1+(k+1)h)"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "h", as_real("Logarithmic memory", "h", self.h, "a finite time step h > 0"))
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        return xp.log1p(k * self.h) / xp.log1p((k + 1) * self.h)
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        return xp.log1p(self.h / (1 + k * self.h)) / xp.log1p((k + 1) * self.h)
+
+    def _m(self, t: Any, xp: Any) -> Any:
+        return xp.log1p(t)
+
+    def _dm(self, t: Any, xp: Any) -> Any:
+        return 1 / (1 + t)
+
+    def _rate(self, t: Any, xp: Any) -> Any:
+        return 1 / ((1 + t) * xp.log1p(t))
+
+    def _influence(self, s: Any, t: Any, xp: Any) -> Any:
+        return 1 / ((1 + s) * xp.log1p(t))
+
+
+@final
+@dataclass(frozen=True)
+class Stretched(Memory):
+    r"""Faster or slower than exponential: $m(t) = e^{t^\alpha} - 1$, $b_k = m(kh)/m((k+1)h)$.
+
+    The paper's *super-exponential* forgetting for $\alpha > 1$, a stretched exponential for $\alpha < 1$.
+
+    Args:
+        alpha: Exponent, finite and > 0.
+        h: Time between two steps, finite and > 0; h**alpha must not underflow.
+
+    Example:
+        >>> Stretched(1.5).weights(2).round(3)
+        array([0.01 , 0.079, 0.911])
+
+    Reference:
+        UAI 2019, Table 2, *super-exp*.
+    """
+
+    alpha: float
+    h: float = field(default=1.0, kw_only=True)
+
+    family: ClassVar[str] = "stretch"
+    example: ClassVar[str] = "stretch:1.5"
+    formula: ClassVar[str] = "e^(t^alpha) - 1"
+    decay_formula: ClassVar[str] = "m(kh)/m((k+1)h)"
+
+    def __post_init__(self) -> None:
+        alpha = as_real("Stretched memory", "alpha", self.alpha, "a finite exponent alpha > 0")
+        h = as_real("Stretched memory", "h", self.h, "a finite time step h > 0")
+        if not 1e-300 < Floats.pow(h, alpha) < math.inf:
+            raise ValueError(f"Stretched memory needs 1e-300 < h**alpha < inf, got h={h!r}, alpha={alpha!r}.")
+        object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "h", h)
+
+    def _exponents(self, k: Any, xp: Any) -> tuple[Any, Any]:
+        """t_{k+1}^alpha, and its difference to t_k^alpha without cancellation."""
+        newer = xp.pow((k + 1) * self.h, self.alpha)
+        return newer, newer * -xp.expm1(self.alpha * xp.log1p(-1 / (k + 1)))
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        newer, difference = self._exponents(k, xp)
+        return xp.exp(-difference) * xp.expm1(-xp.pow(k * self.h, self.alpha)) / xp.expm1(-newer)
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        newer, difference = self._exponents(k, xp)
+        return xp.expm1(-difference) / xp.expm1(-newer)
+
+    def _m(self, t: Any, xp: Any) -> Any:
+        return xp.expm1(xp.pow(t, self.alpha))
+
+    def _dm(self, t: Any, xp: Any) -> Any:
+        return self.alpha * xp.pow(t, self.alpha - 1) * xp.exp(xp.pow(t, self.alpha))
+
+    def _rate(self, t: Any, xp: Any) -> Any:
+        return self.alpha / t * _over_one_minus_exp(xp.pow(t, self.alpha), xp)
+
+    def _influence(self, s: Any, t: Any, xp: Any) -> Any:
+        difference = -xp.pow(t, self.alpha) * xp.expm1(self.alpha * xp.log1p((s - t) / t))  # t^alpha - s^alpha
+        return self._rate(t, xp) * xp.pow(s / t, self.alpha - 1) * xp.exp(-difference)
+
+
+@final
+@dataclass(frozen=True)
+class PowerDecay(Memory):
+    r"""Adafactor's schedule: $1 - b_k = (k+1)^{-c}$, between constant memory ($c = 1$) and none ($c \to 0$).
+
+    Its $\log M_k$ grows like $k^{1-c}/(1-c)$: a stretched exponential. Discrete only; $M$ has no closed form.
+
+    Args:
+        c: Exponent, finite and > 0. Adafactor's default is 0.8. For c > 1 the first gradients are never forgotten.
+
+    Example:
+        >>> PowerDecay(1.0).weights(3)
+        array([0.25, 0.25, 0.25, 0.25])
+
+    Reference:
+        Shazeer and Stern, *Adafactor*, ICML 2018, Sec. 7.2 ($\hat\beta_{2t} = 1 - t^{-c}$, $t = k + 1$).
+    """
+
+    c: float
+
+    family: ClassVar[str] = "power"
+    example: ClassVar[str] = "power:0.8"
+    formula: ClassVar[str] = "-"
+    decay_formula: ClassVar[str] = "1 - (k+1)^-c"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", as_real("PowerDecay memory", "c", self.c, "a finite exponent c > 0"))
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        return -xp.expm1(-self.c * xp.log1p(k))
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        return xp.pow(k + 1, -self.c)
+
+
+CONSTANT = Polynomial(1)
+"""The paper's *constant* forgetting, $m(t) = t$: the plain average."""
+SQUARE_ROOT = Polynomial(1.5)
+"""The paper's *square-root* forgetting, $m(t) = t^{1.5}$."""
+LINEAR = Polynomial(2)
+"""The paper's *linear* forgetting, $m(t) = t^2$, which a change of time maps to Nesterov's ODE."""
+QUADRATIC = Polynomial(3)
+"""The paper's *quadratic* forgetting, $m(t) = t^3$."""
+CUBIC = Polynomial(4)
+"""The paper's *cubic* forgetting, $m(t) = t^4$."""

@@ -1,0 +1,129 @@
+"""The kinds of number a memory answers in: Python, numpy, torch and JAX, from one formula.
+
+A formula is written once, against a namespace `xp` with the Array API's names (`log1p`, `expm1`, `exp`, `pow`,
+`where`). The namespace is found from the argument, so this module imports neither torch nor jax.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+
+class Floats:
+    """The namespace of Python floats: `math`, with IEEE limits in place of exceptions."""
+
+    @staticmethod
+    def exp(x: float) -> float:
+        try:
+            return math.exp(x)
+        except OverflowError:
+            return math.inf
+
+    @staticmethod
+    def expm1(x: float) -> float:
+        try:
+            return math.expm1(x)
+        except OverflowError:
+            return math.inf
+
+    @staticmethod
+    def log1p(x: float) -> float:
+        return math.log1p(x) if x > -1.0 else -math.inf
+
+    @staticmethod
+    def pow(x: float, y: float) -> float:
+        try:
+            return float(x**y)
+        except (OverflowError, ZeroDivisionError):
+            return math.inf
+
+    @staticmethod
+    def where(condition: bool, x: float, y: float) -> float:
+        return x if condition else y
+
+
+def namespace_of(x: Any) -> Any:
+    """The namespace whose functions take `x`: `Floats`, numpy, torch, jax.numpy or any other Array API library."""
+    if isinstance(x, int | float) and not isinstance(x, np.generic):
+        return Floats
+    if is_torch(x):
+        return sys.modules["torch"]
+    if isinstance(x, np.ndarray | np.generic):
+        return np
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__()
+    raise TypeError(f"expected a number, a numpy or JAX array or a torch tensor, got {x!r} of type {type(x).__name__}.")
+
+
+def is_torch(x: Any) -> bool:
+    # Whoever holds a tensor has imported torch; whoever has not must not pay for importing it here.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def quietly(xp: Any) -> AbstractContextManager[Any]:
+    """Let numpy reach its IEEE limits (inf at an overflow, 0 after it) without a warning, as the others do."""
+    return np.errstate(all="ignore") if xp is np else nullcontext()
+
+
+def as_steps(k: Any) -> Any:
+    """The step count `k` as a float of its own kind, or an error that names the value and the rule.
+
+    Values are checked for Python numbers and numpy arrays. For torch and JAX only the dtype is: reading a value
+    would wait for the device and could not be traced.
+    """
+    xp = namespace_of(k)
+    if isinstance(k, bool) or _is_boolean_array(k):
+        raise TypeError(f"a step count k must be an integer >= 0, got the boolean k={k!r}.")
+    if xp is Floats and not (k >= 0 and math.isfinite(k) and k == math.floor(k)):
+        raise ValueError(f"a step count k must be an integer >= 0, got k={k!r}.")
+    if xp is np:
+        values = np.asarray(k)
+        if values.dtype.kind not in "iuf":
+            raise TypeError(f"a step count k must be an integer >= 0, got an array of dtype {values.dtype}.")
+        wrong = ~((values >= 0) & np.isfinite(values) & (values == np.floor(values)))
+        if np.any(wrong):
+            raise ValueError(f"step counts k must be integers >= 0, got k={values[wrong].flat[0]!r} among them.")
+    # Multiplying by 1.0 turns integers into the library's default float and keeps a float's precision.
+    return k * 1.0
+
+
+def _is_boolean_array(x: Any) -> bool:
+    return str(getattr(x, "dtype", "")).removeprefix("torch.") == "bool"
+
+
+def as_step(k: Any) -> int:
+    """One step count as a Python int."""
+    as_steps(k)
+    try:
+        return int(k)
+    except (TypeError, ValueError):
+        raise TypeError(f"expected one step count k, an integer >= 0, got {k!r}.") from None
+
+
+def as_times(name: str, t: Any, *, positive: bool = False) -> Any:
+    """The time `t` as a float of its own kind; Python numbers and numpy arrays are checked to be >= 0 (or > 0)."""
+    xp = namespace_of(t)
+    if isinstance(t, bool) or _is_boolean_array(t):
+        raise TypeError(f"a time {name} must be a real number, got the boolean {name}={t!r}.")
+    if xp is Floats or xp is np:
+        values = np.asarray(t)
+        inside = (values > 0 if positive else values >= 0) & np.isfinite(values)
+        if not np.all(inside):
+            rule = "> 0 (m(0) = 0, so the ratio has no value there)" if positive else ">= 0"
+            raise ValueError(f"a time {name} must be finite and {rule}, got {name}={values[~inside].flat[0].item()!r}.")
+    return t * 1.0
+
+
+def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math.inf) -> float:
+    """A real parameter as a float, or an error that names its owner, the `rule` 0 < value < `below`, and the value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
+    if not 0 < value < below:
+        raise ValueError(f"{owner} needs {rule}, got {name}={value!r}.")
+    return float(value)
