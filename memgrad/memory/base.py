@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.memory.kinds import Floats, as_step, as_steps, as_times, namespace_of, quietly
 from memgrad.memory.passport import Passport, Progress, Statistics, issue_passport, statistics_from_decays
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Array = TypeVar("Array")
 Data = dict[str, Any]

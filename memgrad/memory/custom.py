@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -12,11 +13,17 @@ import numpy as np
 from memgrad.memory.base import Data, Memory
 from memgrad.memory.kinds import Floats, as_real, is_torch
 
-# Gauss-Legendre on [0, 1]. Over one step in which m at most doubles, 16 points integrate dm to rounding: the nearest
-# singularity of a memory function, at t = 0, is then at least a step away.
-_QUADRATURE = tuple(
-    ((1 + x) / 2, w / 2) for x, w in zip(*(a.tolist() for a in np.polynomial.legendre.leggauss(16)), strict=True)
-)
+
+@cache
+def _quadrature() -> tuple[tuple[float, float], ...]:
+    """Points and weights of Gauss-Legendre on [0, 1].
+
+    Over one step in which m at most doubles, 16 points integrate dm to rounding: the nearest singularity of a memory
+    function, at t = 0, is then at least a step away.
+    """
+    from numpy.polynomial.legendre import leggauss  # a tenth of the time that importing memgrad takes
+
+    return tuple(((1 + x) / 2, w / 2) for x, w in zip(*(a.tolist() for a in leggauss(16)), strict=True))
 
 
 @final
@@ -98,7 +105,7 @@ class Sampled(Memory):
             )
 
     def _integral_of_dm(self, k: Any) -> Any:
-        return self.h * sum(w * self.derivative((k + x) * self.h) for x, w in _QUADRATURE)
+        return self.h * sum(w * self.derivative((k + x) * self.h) for x, w in _quadrature())
 
     def _decay(self, k: Any, xp: Any) -> Any:
         b = self._ratio(k, xp)

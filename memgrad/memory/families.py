@@ -97,7 +97,7 @@ def _log_rising(x: int, p: float) -> float:
 @final
 @dataclass(frozen=True, repr=False)
 class Exponential(Memory):
-    r"""Short memory: $m(t) = e^{\alpha t} - 1$, hence $b_k = \beta (1-\beta^k)/(1-\beta^{k+1})$, $\beta = e^{-\alpha h}$.
+    r"""Short memory: $m(t) = e^{\alpha t} - 1$, $b_k = \beta (1-\beta^k)/(1-\beta^{k+1})$, $\beta = e^{-\alpha h}$.
 
     This is Adam's bias-corrected average, exactly: an exponential moving average of decay $\beta$ divided by
     $1 - \beta^{k+1}$.
@@ -123,7 +123,7 @@ class Exponential(Memory):
     family: ClassVar[str] = "exp"
     example: ClassVar[str] = "exp:0.9"
     formula: ClassVar[str] = "e^(alpha t) - 1"
-    decay_formula: ClassVar[str] = "beta (1-beta^k)/(1-beta^(k+1))"
+    decay_formula: ClassVar[str] = "beta(1-beta^k)/(1-beta^(k+1))"
 
     def __post_init__(self) -> None:
         beta = as_real("Exponential memory", "beta", self.beta, "0 < beta < 1 (Instantaneous() is beta = 0)", below=1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -111,6 +110,8 @@ def _family(name: str, source: object) -> type[Memory]:
         raise ValueError(f"memory {source!r} is made of functions, so text and data cannot give it; build it in code.")
     if name in FAMILIES:
         return FAMILIES[name]
+    import difflib  # only an error needs it
+
     known = [*FAMILIES, *NAMED]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {FAMILIES[near[0]].example if near[0] in FAMILIES else near[0]!r}?" if near else ""

@@ -1,0 +1,49 @@
+# `make test` and `make reproduce` need only python3 (3.11 or newer) and make: they make .venv themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find memgrad -name '*.py')
+DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
+
+.PHONY: help test test-slow lint types docs reproduce clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make test       lint, types, tests with doctests, docs (what CI runs)"
+	@echo "make test-slow  the tests that take minutes"
+	@echo "make docs       the documentation, into docs/_build/html"
+	@echo "make reproduce  the paper's figures, into reproduction/"
+	@echo "make clean      remove .venv and everything that was built"
+
+test: lint types docs $(BIN)/installed
+	$(BIN)/python -m pytest
+
+test-slow: $(BIN)/installed
+	$(BIN)/python -m pytest -m slow
+
+lint: $(BIN)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(BIN)/installed
+	$(BIN)/mypy
+
+docs: docs/_build/built
+
+# -E reads every page again: a warning that failed one build must not be missed by the next.
+docs/_build/built: $(BIN)/installed $(SOURCES) $(DOCS)
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
+	@touch $@
+
+reproduce: $(BIN)/installed
+	$(BIN)/memgrad plot memories --out reproduction/memory_types.pdf
+	$(BIN)/memgrad plot memories --out reproduction/memory_types.png
+
+# The constraints hold for the build backend too, hence the variable.
+$(BIN)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"memgrad needs Python 3.11 or newer, got {sys.version}")'
+	$(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,162 @@
+"""The few in-place operations of which all update rules are made, on lists of tensors.
+
+A rule is written once against these names. `Single` applies them tensor by tensor, `Foreach` to the whole list in one
+call; both take a Python number or a tensor as scalar (the latter for CUDA graphs, `torch.compile` and gradients
+through the optimizer).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Scalar = float | Tensor
+Tensors = list[Tensor]
+
+
+def nearest_decay(fresh: float, dtype: torch.dtype) -> float:
+    """The decay 1 - fresh, rounded to `dtype`, so that 1 minus it is exact and the two weights sum to 1.
+
+    A decay that the kernel rounds behind our back would not: at 1 - b = 2e-6 in float32 the weights would sum to
+    1 +- 3e-8 and, over the 5e5 steps that such a memory averages, to 1 +- 1.5 %.
+    """
+    if dtype == torch.float32:  # the case of every step; a tensor would take ten times as long
+        return float(np.float32(1 - fresh))
+    return torch.tensor(1 - fresh, dtype=dtype).item()
+
+
+def rounds_well(fresh: float, dtype: torch.dtype) -> bool:
+    """Whether 1 - `nearest_decay` is `fresh` to 1 %. Then the memory's degree is, and its weights sum to 1 anyway."""
+    return fresh >= 50 * torch.finfo(dtype).eps / 2
+
+
+class Arithmetic(Protocol):
+    """What an update rule may do."""
+
+    @staticmethod
+    def negated(x: Tensors) -> Tensors: ...
+    @staticmethod
+    def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors: ...
+    @staticmethod
+    def scale_(x: Tensors, factor: Scalar) -> None: ...
+    @staticmethod
+    def add_(x: Tensors, y: Tensors, scale: Scalar) -> None: ...
+    @staticmethod
+    def lerp_(u: Tensors, g: Tensors, weight: Scalar) -> None: ...
+    @staticmethod
+    def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None: ...
+    @staticmethod
+    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None: ...
+
+
+class Single:
+    """The operations tensor by tensor."""
+
+    @staticmethod
+    def negated(x: Tensors) -> Tensors:
+        return [-a for a in x]
+
+    @staticmethod
+    def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors:
+        """The sum x + scale y, as new tensors."""
+        return [
+            a + scale * b if isinstance(scale, Tensor) else a.add(b, alpha=scale) for a, b in zip(x, y, strict=True)
+        ]
+
+    @staticmethod
+    def scale_(x: Tensors, factor: Scalar) -> None:
+        for a in x:
+            a.mul_(factor)
+
+    @staticmethod
+    def add_(x: Tensors, y: Tensors, scale: Scalar) -> None:
+        """Let x += scale y."""
+        for a, b in zip(x, y, strict=True):
+            if isinstance(scale, Tensor):
+                a.add_((scale * b).to(a.dtype))
+            else:
+                a.add_(b, alpha=scale)
+
+    @staticmethod
+    def lerp_(u: Tensors, g: Tensors, weight: Scalar) -> None:
+        """Let u += weight (g - u)."""
+        for a, b in zip(u, g, strict=True):
+            a.lerp_(b, weight.to(a.dtype) if isinstance(weight, Tensor) else weight)
+
+    @staticmethod
+    def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None:
+        """Let v += weight (g^2 - v)."""
+        for a, b in zip(v, g, strict=True):
+            if isinstance(weight, Tensor):
+                a.lerp_(b * b, weight.to(a.dtype))
+            elif rounds_well(weight, a.dtype):
+                decay = nearest_decay(weight, a.dtype)
+                a.mul_(decay).addcmul_(b, b, value=1 - decay)  # no copy of g^2
+            else:
+                a.lerp_(b * b, weight)
+
+    @staticmethod
+    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None:
+        """Let x += scale u / (sqrt(v) + eps)."""
+        for a, b, c in zip(x, u, v, strict=True):
+            if isinstance(scale, Tensor):
+                a.add_((scale * b / (c.sqrt() + eps)).to(a.dtype))
+            elif a.dtype == b.dtype:
+                a.addcdiv_(b, c.sqrt().add_(eps), value=scale)
+            else:
+                a.add_(b / c.sqrt().add_(eps), alpha=scale)
+
+
+class Foreach:
+    """The operations on all tensors of a list in one call."""
+
+    @staticmethod
+    def negated(x: Tensors) -> Tensors:
+        return list(torch._foreach_neg(x))
+
+    @staticmethod
+    def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors:
+        if isinstance(scale, Tensor):
+            return Single.plus(x, y, scale)
+        return list(torch._foreach_add(x, y, alpha=scale))
+
+    @staticmethod
+    def scale_(x: Tensors, factor: Scalar) -> None:
+        torch._foreach_mul_(x, factor)
+
+    @staticmethod
+    def add_(x: Tensors, y: Tensors, scale: Scalar) -> None:
+        if isinstance(scale, Tensor):
+            Single.add_(x, y, scale)
+        else:
+            torch._foreach_add_(x, y, alpha=scale)
+
+    @staticmethod
+    def lerp_(u: Tensors, g: Tensors, weight: Scalar) -> None:
+        if isinstance(weight, Tensor):
+            Single.lerp_(u, g, weight)
+        else:
+            torch._foreach_lerp_(u, g, weight)
+
+    @staticmethod
+    def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None:
+        if isinstance(weight, Tensor):
+            Single.lerp_square_(v, g, weight)
+        elif rounds_well(weight, v[0].dtype):
+            decay = nearest_decay(weight, v[0].dtype)
+            torch._foreach_mul_(v, decay)
+            torch._foreach_addcmul_(v, g, g, 1 - decay)
+        else:
+            torch._foreach_lerp_(v, torch._foreach_mul(g, g), weight)
+
+    @staticmethod
+    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None:
+        if isinstance(scale, Tensor) or x[0].dtype != u[0].dtype:
+            Single.add_quotient_(x, u, v, eps, scale)
+            return
+        roots = torch._foreach_sqrt(v)
+        torch._foreach_add_(roots, eps)
+        torch._foreach_addcdiv_(x, u, roots, scale)

@@ -1,0 +1,322 @@
+"""What all optimizers with memory share: groups, counters, state, and the choice of the fastest correct path."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from memgrad.memory import Memory
+from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors
+
+Group = dict[str, Any]
+Step = int | Tensor
+FUSED_DTYPES = (torch.float32, torch.float64)
+FUSED_DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Parameters of one group that take the same step: same count k, dtype, device and kind of tensor."""
+
+    k: Step
+    x: Tensors
+    g: Tensors
+    buffers: tuple[Tensors, ...]
+    states: list[dict[str, Any]]
+
+
+class MemoryOptimizer(Optimizer):
+    """Base of the optimizers with memory: everything but the update rule.
+
+    A subclass names its `buffers` and its `memories` (the options that hold one), and writes its rule in `_update`
+    against `Arithmetic`; where a fused kernel of torch computes the same, it calls it in `_fused_update`.
+
+    Memories are kept in the parameter groups in their text form, so groups and checkpoints are plain data. A memory
+    made of code (`Sampled`, a callable) is kept beside them and must be given again when a checkpoint is loaded.
+    """
+
+    buffers: ClassVar[tuple[str, ...]]
+    memories: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self._memories: dict[str, Memory] = {}
+        if defaults["foreach"] and defaults["fused"]:
+            raise ValueError(f"{type(self).__name__} takes one of foreach=True and fused=True, got both.")
+        if defaults["differentiable"] and (defaults["foreach"] or defaults["fused"]):
+            raise ValueError(f"{type(self).__name__} with differentiable=True needs foreach and fused not to be True.")
+        super().__init__(params, defaults)
+
+    # --- parameter groups ----------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add parameters, with options of their own; they start at k = 0, whatever the others have done."""
+        known = [*self.defaults, "params"]
+        for option in param_group:
+            near = difflib.get_close_matches(str(option), known, n=1, cutoff=0.8)
+            if option not in known and near:
+                raise ValueError(f"{type(self).__name__} has no option {option!r}; did you mean {near[0]!r}?")
+        super().add_param_group(param_group)
+        try:
+            self._check_group(self.param_groups[-1])
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+
+    def _check_group(self, group: Group) -> None:
+        """Refuse options that make no sense; a subclass adds its own."""
+        self._refuse_unless_real(group, "lr", tensor=True)
+        self._refuse_unless_real(group, "weight_decay")
+        for name in self.memories:
+            self._memory(group, name)
+        if isinstance(group["state_dtype"], torch.dtype):
+            group["state_dtype"] = str(group["state_dtype"]).removeprefix("torch.")  # plain data, for checkpoints
+        if group["state_dtype"] not in (None, "float64", "float32", "bfloat16", "float16"):
+            raise ValueError(
+                f"{type(self).__name__} needs state_dtype None or torch.float64, float32, bfloat16 or float16, "
+                f"got state_dtype={group['state_dtype']!r}."
+            )
+
+    def _refuse_unless_real(
+        self, group: Group, name: str, *, tensor: bool = False, low: float = 0.0, high: float = math.inf
+    ) -> None:
+        value = group[name]
+        if tensor and isinstance(value, Tensor):
+            if value.numel() != 1:
+                raise ValueError(f"{type(self).__name__} needs a tensor {name} with 1 element, got {value.numel()}.")
+            if value.device.type == "meta" or torch.compiler.is_compiling():
+                return
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{type(self).__name__} needs a real number {name}, got {name}={value!r}.")
+        if not low <= value < high:
+            bound = "" if math.isinf(high) else f" < {high:g}"
+            raise ValueError(f"{type(self).__name__} needs a finite {name} >= {low:g}{bound}, got {name}={value!r}.")
+
+    def _memory(self, group: Group, name: str = "memory") -> Memory:
+        """The memory in a group's option, which is put into its text form."""
+        value = group[name]
+        if isinstance(value, str) and value in self._memories:
+            return self._memories[value]
+        if isinstance(value, str):
+            memory = Memory.parse(value)
+        elif isinstance(value, Memory):
+            memory = value
+        else:
+            raise TypeError(
+                f"{type(self).__name__} needs a Memory or its text form, such as 'poly:2', got {name}={value!r}."
+            )
+        text = str(memory)
+        if self._memories.setdefault(text, memory) != memory:
+            raise ValueError(
+                f"{type(self).__name__} got two memories with the text form {text!r}; name their functions differently."
+            )
+        group[name] = text
+        return memory
+
+    # --- the step ------------------------------------------------------------------------------------------------
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Take one step with the gradients in `.grad`, which are left as they are.
+
+        Args:
+            closure: Evaluates the model again and returns the loss, which is then returned.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            for group in self.param_groups:
+                for bucket in self._buckets(group):
+                    self._take(bucket, group)
+        return loss
+
+    def _buckets(self, group: Group) -> Iterable[Bucket]:
+        """The group's parameters that have a gradient, together where they take the same step."""
+        buckets: dict[Any, Bucket] = {}
+        names = self._buffer_names(group)
+        tensor_steps = group["capturable"] or torch.compiler.is_compiling()
+        for p in group["params"]:
+            g = p.grad
+            if g is None:
+                continue
+            if g.layout is not torch.strided:
+                raise RuntimeError(
+                    f"{type(self).__name__} does not support sparse gradients: a memory decays every entry at every "
+                    f"step. Use dense gradients (sparse=False), or torch.optim.SGD for this parameter."
+                )
+            state = self.state[p]
+            if not state:
+                self._begin(state, p, group)
+            k = state["step"]
+            # Counters that are tensors cannot be compared without reading them, so each takes its own step.
+            key = (id(p) if tensor_steps else k, p.dtype, p.device, type(p))
+            bucket = buckets.get(key)
+            if bucket is None:
+                bucket = buckets[key] = Bucket(k, [], [], tuple([] for _ in names), [])
+            bucket.x.append(p)
+            bucket.g.append(g)
+            bucket.states.append(state)
+            for tensors, name in zip(bucket.buffers, names, strict=True):
+                tensors.append(state[name])
+        return buckets.values()
+
+    def _buffer_names(self, group: Group) -> Sequence[str]:
+        return self.buffers
+
+    def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> None:
+        """Fill the state of a parameter that takes its first step."""
+        if group["capturable"]:
+            # float32 would stop counting at 2^24; a device without float64 (MPS) has no choice.
+            counter = torch.float32 if p.device.type == "mps" else torch.float64
+            state["step"] = torch.zeros((), dtype=counter, device=p.device)
+        else:
+            state["step"] = 0
+        dtype = None if group["state_dtype"] is None else getattr(torch, group["state_dtype"])
+        if dtype is not None and p.is_complex():
+            dtype = dtype.to_complex()
+        for name in self._buffer_names(group):
+            state[name] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
+
+    def _take(self, bucket: Bucket, group: Group) -> None:
+        """Update the parameters of one bucket by the fastest path that is right for them, and count the step."""
+        local = _as_plain_tensors(bucket)
+        fused = self._may_fuse(local, group) and self._fused_update(local, group)
+        if not fused:
+            if local.buffers and local.buffers[0][0].dtype != local.g[0].dtype:
+                local = replace(local, g=[g.to(local.buffers[0][0].dtype) for g in local.g])
+            self._update(Foreach if self._uses_foreach(local, group) else Single, local, group)
+        for state in bucket.states:
+            if isinstance(bucket.k, Tensor):
+                state["step"].add_(1)
+            else:
+                state["step"] = bucket.k + 1
+
+    def _uses_foreach(self, bucket: Bucket, group: Group) -> bool:
+        if group["foreach"] is not None:
+            return bool(group["foreach"])
+        # As torch: on a CPU the calls that foreach saves cost less than its worse use of caches.
+        return bucket.x[0].device.type != "cpu" and not group["differentiable"]
+
+    def _may_fuse(self, bucket: Bucket, group: Group) -> bool:
+        """Whether torch's fused kernels are right for these tensors. Each guard was found through a wrong result."""
+        if group["fused"] is False or group["foreach"] or group["differentiable"] or isinstance(bucket.k, Tensor):
+            return False
+        first = bucket.x[0]
+        if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES or torch.compiler.is_compiling():
+            return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
+        return all(_same_layout(tensors) for tensors in zip(bucket.x, bucket.g, *bucket.buffers, strict=True))
+
+    def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
+        """The rule: one step of all parameters `bucket.x`, from their gradients, at count `bucket.k`."""
+        raise NotImplementedError
+
+    def _fused_update(self, bucket: Bucket, group: Group) -> bool:
+        """The same by a fused kernel, if it can: False, and nothing done, if not."""
+        return False
+
+    # --- pieces of rules -----------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _lr(group: Group) -> Scalar:
+        lr = group["lr"]
+        if isinstance(lr, Tensor) and not (group["capturable"] or group["differentiable"]):
+            return lr if torch.compiler.is_compiling() else lr.item()
+        return lr  # type: ignore[no-any-return]  # a group's values are untyped; _check_group has checked this one
+
+    def _with_weight_decay(self, do: Arithmetic, bucket: Bucket, group: Group) -> Tensors:
+        """The gradients to descend: negated if maximizing, with the L2 term; or shrink x if it is decoupled."""
+        x = bucket.x
+        g = do.negated(bucket.g) if group["maximize"] else bucket.g
+        if group["weight_decay"] == 0:
+            return g
+        if group["decoupled_weight_decay"]:
+            do.scale_(x, 1 - self._lr(group) * group["weight_decay"])
+            return g
+        return do.plus(g, x, group["weight_decay"])
+
+    # --- checkpoints ---------------------------------------------------------------------------------------------
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a checkpoint; the state keeps the dtype it was saved with.
+
+        torch casts a state to the dtype of its parameter, which would round a float32 average of bfloat16 gradients.
+        """
+        seen: list[dict[str, Any]] = []
+        last = self.register_load_state_dict_pre_hook(lambda _, loaded: seen.append(loaded))
+        self._loading = seen
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            last.remove()
+            del self._loading
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("_memories", {})
+        loaded = self.__dict__.get("_loading")
+        if loaded:
+            self._keep_saved_dtypes(loaded[0])
+        for group in self.param_groups:
+            self._check_group(group)
+            for p in group["params"]:
+                step = self.state[p].get("step") if p in self.state else None
+                if isinstance(step, Tensor) and not group["capturable"]:
+                    self.state[p]["step"] = int(step.item())
+                elif isinstance(step, int | float) and group["capturable"]:
+                    self.state[p]["step"] = torch.tensor(float(step), dtype=torch.float64, device=p.device)
+
+    def _keep_saved_dtypes(self, saved: dict[str, Any]) -> None:
+        ours = [p for group in self.param_groups for p in group["params"]]
+        theirs = [number for group in saved["param_groups"] for number in group["params"]]
+        for p, number in zip(ours, theirs, strict=True):
+            for name, value in saved["state"].get(number, {}).items():
+                if isinstance(value, Tensor) and self.state[p][name].dtype != value.dtype:
+                    self.state[p][name] = value.to(p.device, copy=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_memories": self._memories}
+
+
+def _same_layout(tensors: tuple[Tensor, ...]) -> bool:
+    """Whether tensors lie in memory alike, without gaps. The kernels walk over storage and would mix up others."""
+    if all(t.is_contiguous() for t in tensors):
+        return True
+    stride = tensors[0].stride()
+    if any(t.stride() != stride for t in tensors):
+        return False
+    return tensors[0].permute(sorted(range(len(stride)), key=lambda i: -stride[i])).is_contiguous()
+
+
+def _as_plain_tensors(bucket: Bucket) -> Bucket:
+    """The bucket's tensors as views that the arithmetic can take: local shards of DTensors, complex as pairs of reals.
+
+    All updates are elementwise, so a shard's is the shard of the update.
+    """
+    first = bucket.x[0]
+    if hasattr(first, "to_local"):
+        return _as_plain_tensors(_map(bucket, lambda t: t.to_local()))  # type: ignore[attr-defined]  # DTensor's
+    if first.is_complex():
+        return _map(bucket, torch.view_as_real)
+    return bucket
+
+
+def _map(bucket: Bucket, function: Callable[[Tensor], Tensor]) -> Bucket:
+    return Bucket(
+        bucket.k,
+        [function(t) for t in bucket.x],
+        [function(t) for t in bucket.g],
+        tuple([function(t) for t in tensors] for tensors in bucket.buffers),
+        bucket.states,
+    )

@@ -1,0 +1,161 @@
+"""HeavyBall and Nesterov: the methods whose memory amplifies, for comparison and for teaching."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from memgrad.memory import Polynomial
+from memgrad.optim.arithmetic import Arithmetic, Scalar
+from memgrad.optim.base import Bucket, Group, MemoryOptimizer, Step
+
+
+class HeavyBall(MemoryOptimizer):
+    r"""Polyak's momentum, which sums past gradients instead of averaging them.
+
+    $$v_k = \beta_k v_{k-1} + g_k, \qquad x_{k+1} = x_k - \eta\, v_k, \qquad k = 0, 1, \dots$$
+
+    Its weights sum to a *gain* above 1: with a constant `momentum` $\beta$ to $(1-\beta^{k+1})/(1-\beta)$, with
+    `viscosity` $q$, where $\beta_k = k/(k+q)$, to $(k+q+1)/(q+1)$, without bound. That amplifies gradients, which is
+    how it accelerates, and noise alike.
+
+    A constant momentum gives `torch.optim.SGD(momentum=...)` exactly. $\beta_k = k/(k+q)$ integrates
+    $\ddot X + (q/t) \dot X + \nabla f(X) = 0$ with step $\sqrt\eta$, started at $t = q \sqrt\eta$, where the paper's
+    $1 - q/k$ is not a number at $k = 0$ and negative for $k < q$.
+
+    Args:
+        params: Parameters, named parameters, or dicts of parameter groups.
+        lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
+        momentum: Constant $\beta$, 0 <= momentum < 1. 0.9 if neither it nor a viscosity is given.
+        viscosity: $q$ of the vanishing viscosity $q/t$, finite and > 0, instead of a momentum.
+        weight_decay: Factor of the L2 term, finite and >= 0.
+        decoupled_weight_decay: Shrink the parameters directly instead of adding to the gradients.
+        maximize: Ascend.
+        foreach: Update all tensors of a group in one call. By default where that is faster (not on a CPU).
+        fused: Call torch's fused kernel wherever it is right: `None` and `True` do, `False` does not.
+        capturable: Keep $k$ on the device, for CUDA graphs and `torch.compile`.
+        differentiable: Let gradients flow through the step.
+        state_dtype: Precision of the sum; the parameter's by default.
+
+    Example:
+        >>> x = torch.nn.Parameter(torch.zeros(1))
+        >>> optimizer = HeavyBall([x], lr=1.0, momentum=0.5)
+        >>> for _ in range(3):
+        ...     x.grad = torch.ones(1)
+        ...     optimizer.step()
+        >>> x.data  # gains 1, 1.5, 1.75
+        tensor([-4.2500])
+
+    Reference:
+        UAI 2019, eqs. HB and HB-SUM, App. B.1 with erratum 15.
+    """
+
+    buffers: ClassVar[tuple[str, ...]] = ("velocity",)
+    _looks_ahead: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        *,
+        momentum: float | None = None,
+        viscosity: float | None = None,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        state_dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": 0.9 if momentum is None and viscosity is None else momentum,
+                "viscosity": viscosity,
+                "weight_decay": weight_decay,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "fused": fused,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "state_dtype": state_dtype,
+            },
+        )
+
+    def _check_group(self, group: Group) -> None:
+        super()._check_group(group)
+        if (group["momentum"] is None) == (group["viscosity"] is None):
+            raise ValueError(
+                f"{type(self).__name__} takes one of momentum and viscosity, "
+                f"got momentum={group['momentum']!r}, viscosity={group['viscosity']!r}."
+            )
+        if group["viscosity"] is None:
+            self._refuse_unless_real(group, "momentum", high=1.0)
+        else:
+            self._refuse_unless_real(group, "viscosity")
+            Polynomial(group["viscosity"])  # refuses 0
+
+    @staticmethod
+    def _momentum(k: Step, group: Group) -> Scalar:
+        return group["momentum"] if group["viscosity"] is None else Polynomial(group["viscosity"]).decay(k)
+
+    def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
+        x, k = bucket.x, bucket.k
+        g = self._with_weight_decay(do, bucket, group)
+        (v,) = bucket.buffers
+        do.scale_(v, self._momentum(k, group))
+        do.add_(v, g, 1.0)
+        do.add_(x, do.plus(g, v, self._momentum(k + 1, group)) if self._looks_ahead else v, -self._lr(group))
+
+    def _fused_update(self, bucket: Bucket, group: Group) -> bool:
+        momentum = float(self._momentum(bucket.k, group))
+        first = bool(bucket.k == 0)
+        # The kernel looks ahead with the momentum of this step, a vanishing viscosity needs the next one's.
+        changing = group["viscosity"] is not None and self._looks_ahead
+        if changing or (group["decoupled_weight_decay"] and group["weight_decay"]) or (momentum == 0 and not first):
+            return False
+        torch._fused_sgd_(
+            bucket.x,
+            bucket.g,
+            bucket.buffers[0],
+            weight_decay=group["weight_decay"],
+            momentum=momentum or 0.5,
+            lr=float(self._lr(group)),
+            dampening=0.0,
+            nesterov=self._looks_ahead,
+            maximize=group["maximize"],
+            is_first_step=first,
+        )
+        return True
+
+
+class Nesterov(HeavyBall):
+    r"""Nesterov's accelerated gradient: momentum whose gradients are taken at the point looked ahead to.
+
+    $$v_k = \beta_k v_{k-1} + g_k, \qquad x_{k+1} = x_k - \eta\,(g_k + \beta_{k+1} v_k), \qquad k = 0, 1, \dots$$
+
+    where $x_k$, the parameters, are the points $y_k = z_k + \beta_k (z_k - z_{k-1})$ of the textbook form
+    $z_{k+1} = y_k - \eta \nabla f(y_k)$. `viscosity=3` is Nesterov's own sequence, $\beta_k = k/(k+3)$, with the rate
+    $1/k^2$ on convex functions and noise that grows without bound. A constant momentum gives
+    `torch.optim.SGD(momentum=..., nesterov=True)` exactly. The options are those of `HeavyBall`.
+
+    Example:
+        >>> x = torch.nn.Parameter(torch.ones(1))
+        >>> optimizer = Nesterov([x], lr=0.1, viscosity=3)
+        >>> x.grad = torch.ones(1)
+        >>> optimizer.step()
+        >>> x.data
+        tensor([0.8750])
+
+    Reference:
+        UAI 2019, Sec. 2.3; Su, Boyd and Candes, NeurIPS 2014.
+    """
+
+    _looks_ahead: ClassVar[bool] = True

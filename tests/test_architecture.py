@@ -1,0 +1,131 @@
+"""The tree is the concept map: arrows point one way, and names say what they hold."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "memgrad"
+
+# part -> the parts of ours that it may import. What is not listed here may not exist.
+ARROWS: dict[str, set[str]] = {
+    "memory": set(),
+    "extras": set(),
+    "figures": {"memory", "extras"},
+    "cli": {"memory", "figures", "__init__"},
+    "__init__": {"memory"},
+    "__main__": {"cli", "extras"},
+}
+# part -> the packages it may import when it is loaded, beside the standard library.
+LOADED_PACKAGES: dict[str, set[str]] = {
+    "memory": {"numpy"},
+    "extras": set(),
+    "figures": {"numpy", "matplotlib"},
+    "cli": {"typer", "rich"},
+    "__init__": set(),
+    "__main__": set(),
+}
+SAYS_NOTHING = {"util", "utils", "misc", "common", "helper", "helpers"}
+
+
+def part_of(path: Path, package: Path) -> str:
+    inside = path.relative_to(package)
+    return inside.parts[0] if len(inside.parts) > 1 else inside.stem
+
+
+def imported_modules(tree: ast.AST) -> list[str]:
+    """Every module imported anywhere in a file, also inside functions."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names] if node.level == 0 else ["<relative>"]
+    return names
+
+
+def imported_when_loaded(tree: ast.Module) -> list[str]:
+    typing_only = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    body = [node for node in tree.body if node not in typing_only]
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    top = [node for node in body if not isinstance(node, functions) and not isinstance(node, ast.ClassDef)]
+    return imported_modules(ast.Module(body=top, type_ignores=[]))
+
+
+def violations(package: Path) -> list[str]:
+    """All forbidden imports of a package laid out as ours, as readable lines."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        part, name = part_of(path, package), path.relative_to(package).as_posix()
+        if part not in ARROWS:
+            found.append(f"{name}: the part {part!r} has no arrows in ARROWS")
+            continue
+        tree = ast.parse(path.read_text())
+        for module in imported_modules(tree):
+            if module == "<relative>":
+                found.append(f"{name}: relative import")
+                continue
+            root, _, rest = module.partition(".")
+            if root == "memgrad":
+                target = rest.split(".")[0]
+                target = target if target in ARROWS else "__init__"
+                if target != part and target not in ARROWS[part]:
+                    found.append(f"{name}: {part} must not import {target}")
+        for module in imported_when_loaded(tree):
+            root = module.split(".")[0]
+            if root not in LOADED_PACKAGES[part] | {"memgrad", "__future__"} and root not in sys.stdlib_module_names:
+                found.append(f"{name}: {part} must not load {root}")
+    return found
+
+
+def test_arrows_point_one_way() -> None:
+    assert violations(PACKAGE) == []
+
+
+def test_the_arrows_have_no_cycle() -> None:
+    done: set[str] = set()
+    while ready := {part for part, targets in ARROWS.items() if targets <= done} - done:
+        done |= ready
+    assert done == set(ARROWS)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "complaint"),
+    [
+        ("memory/base.py", "import memgrad.cli", "memory must not import cli"),
+        ("memory/base.py", "from memgrad import figures", "memory must not import figures"),
+        ("memory/base.py", "def f():\n    from memgrad.cli import app", "memory must not import cli"),
+        ("memory/base.py", "from memgrad import Polynomial", "memory must not import __init__"),
+        ("memory/base.py", "import torch", "memory must not load torch"),
+        ("memory/base.py", "try:\n    import scipy.special\nexcept ImportError: pass", "memory must not load scipy"),
+        ("memory/base.py", "from . import families", "relative import"),
+        ("figures.py", "from memgrad import cli", "figures must not import cli"),
+        ("__init__.py", "import torch", "__init__ must not load torch"),
+        ("utilities.py", "", "has no arrows"),
+    ],
+)
+def test_a_forbidden_import_is_noticed(tmp_path: Path, file: str, line: str, complaint: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(line)
+    assert any(complaint in violation for violation in violations(tmp_path))
+
+
+def test_a_typing_only_or_late_import_loads_nothing(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\ndef f():\n    import torch\n"
+    )
+    assert violations(tmp_path) == []
+
+
+def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:
+    paths = [path for folder in ("memgrad", "tests", "docs") for path in (ROOT / folder).rglob("*")]
+    assert [path for path in paths if path.stem.lower() in SAYS_NOTHING and "_build" not in path.parts] == []
+
+
+def test_the_readme_is_short_enough_to_be_read() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
