@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -20,9 +19,13 @@ Step = int | Tensor
 FUSED_DTYPES = (torch.float32, torch.float64)
 FUSED_DEVICES = ("cpu", "cuda")
 
+# Looked up once: on small models the step is made of such look-ups.
+_STRIDED = torch.strided
+_PLAIN_TYPES = (Tensor, torch.nn.Parameter)
+_is_contiguous = Tensor.is_contiguous
 
-@dataclass(frozen=True)
-class Bucket:
+
+class Bucket(NamedTuple):
     """Parameters of one group that take the same step: same count k, dtype, device and kind of tensor."""
 
     k: Step
@@ -151,7 +154,7 @@ class MemoryOptimizer(Optimizer):
             g = p.grad
             if g is None:
                 continue
-            if g.layout is not torch.strided:
+            if g.layout is not _STRIDED:
                 raise RuntimeError(
                     f"{type(self).__name__} does not support sparse gradients: a memory decays every entry at every "
                     f"step. Use dense gradients (sparse=False), or torch.optim.SGD for this parameter."
@@ -164,12 +167,12 @@ class MemoryOptimizer(Optimizer):
             key = (id(p) if tensor_steps else k, p.dtype, p.device, type(p))
             bucket = buckets.get(key)
             if bucket is None:
-                bucket = buckets[key] = Bucket(k, [], [], tuple([] for _ in names), [])
+                bucket = buckets[key] = Bucket(k, [], [], tuple([[] for _ in names]), [])
             bucket.x.append(p)
             bucket.g.append(g)
             bucket.states.append(state)
-            for tensors, name in zip(bucket.buffers, names, strict=True):
-                tensors.append(state[name])
+            for i, name in enumerate(names):
+                bucket.buffers[i].append(state[name])
         return buckets.values()
 
     def _buffer_names(self, group: Group) -> Sequence[str]:
@@ -195,12 +198,12 @@ class MemoryOptimizer(Optimizer):
         fused = self._may_fuse(local, group) and self._fused_update(local, group)
         if not fused:
             if local.buffers and local.buffers[0][0].dtype != local.g[0].dtype:
-                local = replace(local, g=[g.to(local.buffers[0][0].dtype) for g in local.g])
+                local = local._replace(g=[g.to(local.buffers[0][0].dtype) for g in local.g])
             self._update(Foreach if self._uses_foreach(local, group) else Single, local, group)
-        for state in bucket.states:
-            if isinstance(bucket.k, Tensor):
-                state["step"].add_(1)
-            else:
+        if isinstance(bucket.k, Tensor):
+            bucket.k.add_(1)
+        else:
+            for state in bucket.states:
                 state["step"] = bucket.k + 1
 
     def _uses_foreach(self, bucket: Bucket, group: Group) -> bool:
@@ -216,7 +219,10 @@ class MemoryOptimizer(Optimizer):
         first = bucket.x[0]
         if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES or torch.compiler.is_compiling():
             return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
-        return all(_same_layout(tensors) for tensors in zip(bucket.x, bucket.g, *bucket.buffers, strict=True))
+        lists = (bucket.x, bucket.g, *bucket.buffers)
+        if all(all(map(_is_contiguous, tensors)) for tensors in lists):
+            return True
+        return all(map(_same_layout, zip(*lists, strict=True)))
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         """The rule: one step of all parameters `bucket.x`, from their gradients, at count `bucket.k`."""
@@ -291,8 +297,6 @@ class MemoryOptimizer(Optimizer):
 
 def _same_layout(tensors: tuple[Tensor, ...]) -> bool:
     """Whether tensors lie in memory alike, without gaps. The kernels walk over storage and would mix up others."""
-    if all(t.is_contiguous() for t in tensors):
-        return True
     stride = tensors[0].stride()
     if any(t.stride() != stride for t in tensors):
         return False
@@ -305,7 +309,7 @@ def _as_plain_tensors(bucket: Bucket) -> Bucket:
     All updates are elementwise, so a shard's is the shard of the update.
     """
     first = bucket.x[0]
-    if hasattr(first, "to_local"):
+    if type(first) not in _PLAIN_TYPES and hasattr(first, "to_local"):
         return _as_plain_tensors(_map(bucket, lambda t: t.to_local()))  # type: ignore[attr-defined]  # DTensor's
     if first.is_complex():
         return _map(bucket, torch.view_as_real)

@@ -56,7 +56,7 @@ def memadam(
     weight_decay: float = 0.0,
     decoupled_weight_decay: bool = True,
 ) -> NDArray[np.float64]:
-    r"""MemAdam: $x_{k+1} = x_k - \eta_k u_k/(\sqrt{v_k} + \epsilon)$ with weighted sums $u_k$ of $g_j$, $v_k$ of $g_j^2$.
+    r"""MemAdam: $x_{k+1} = x_k - \eta_k u_k/(\sqrt{v_k} + \epsilon)$, $u_k$ and $v_k$ averages of $g_j$ and $g_j^2$.
 
     Args:
         gradient: Oracle (x, k) -> g.
@@ -108,7 +108,7 @@ def heavy_ball(
 
     def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         products = [math.prod(_momentum(h, momentum, viscosity) for h in range(j + 1, k + 1)) for j in range(k + 1)]
-        return x - lr * np.tensordot(products, g, axes=1)
+        return x - lr * np.asarray(np.tensordot(products, g, axes=1))
 
     return _run(gradient, x0, steps, step, 0.0)
 
@@ -175,7 +175,7 @@ def adana(
     memory = Polynomial(delta)
 
     def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        direction = g[-1] + (1 + k) ** (1 - kappa) * average(memory, g)
+        direction: NDArray[np.float64] = g[-1] + (1 + k) ** (1 - kappa) * average(memory, g)
         return x - _at(lr, k) * (direction / (np.sqrt(average(memory, g**2)) + eps) + omega / (k + 1) * x)
 
     return _run(gradient, x0, steps, step, 0.0)
@@ -192,8 +192,7 @@ def average(memory: Memory, history: NDArray[np.float64]) -> NDArray[np.float64]
         >>> average(Polynomial(1), np.array([[1.0], [2.0], [6.0]]))
         array([3.])
     """
-    result: NDArray[np.float64] = np.tensordot(memory.weights(len(history) - 1), history, axes=1)
-    return result
+    return np.asarray(np.tensordot(memory.weights(len(history) - 1), history, axes=1))
 
 
 def _run(
