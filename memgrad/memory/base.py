@@ -41,8 +41,8 @@ class Memory(ABC):
         array([1. , 0.5, 0.2])
 
     Reference:
-        Orvieto, Kohler, Lucchi, *The Role of Memory in Stochastic Optimization*, UAI 2019, Sec. 2.1 (MG-ODE-INT) and
-        Lemma 2.1 (normalization).
+        Orvieto, Kohler, Lucchi, *The Role of Memory in Stochastic Optimization*, UAI 2019, Sec. 3.1 (MG-ODE-INT) and
+        Lemma 3.1 (normalization).
     """
 
     family: ClassVar[str]

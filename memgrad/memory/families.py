@@ -30,7 +30,7 @@ class Polynomial(Memory):
         array([0.25, 0.25, 0.25, 0.25])
 
     Reference:
-        UAI 2019, Table 2 and MemSGD-p (Sec. 4). As an average of iterates it is the polynomial-decay averaging of
+        UAI 2019, Table 2 and MemSGD-p (Sec. 4.2). As an average of iterates it is the polynomial-decay averaging of
         Shamir and Zhang, ICML 2013, with $\eta = p - 1$.
     """
 
@@ -241,7 +241,7 @@ class Instantaneous(Memory):
         array([0., 0., 0., 1.])
 
     Reference:
-        UAI 2019, Sec. 2.1, *instantaneous forgetting* (GD-ODE).
+        UAI 2019, Sec. 3.1, *instantaneous forgetting* (GD-ODE).
     """
 
     family: ClassVar[str] = "inst"
@@ -384,7 +384,7 @@ class PowerDecay(Memory):
         array([0.25, 0.25, 0.25, 0.25])
 
     Reference:
-        Shazeer and Stern, *Adafactor*, ICML 2018, Sec. 7.2 ($\hat\beta_{2t} = 1 - t^{-c}$, $t = k + 1$).
+        Shazeer and Stern, *Adafactor*, ICML 2018, Sec. 7 ($\hat\beta_{2t} = 1 - t^{-c}$, $t = k + 1$).
     """
 
     c: float

@@ -55,7 +55,7 @@ class MemSGD(MemoryOptimizer):
         tensor([0.8067])
 
     Reference:
-        UAI 2019, Sec. 4 (MemSGD-p) and Theorem 4.1; App. E with errata 41-43.
+        UAI 2019, Sec. 4.2 (MemSGD-p) and App. E, with errata 41-43.
     """
 
     buffers: ClassVar[tuple[str, ...]] = ("average",)

@@ -155,7 +155,7 @@ class Nesterov(HeavyBall):
         tensor([0.8750])
 
     Reference:
-        UAI 2019, Sec. 2.3; Su, Boyd and Candes, NeurIPS 2014.
+        UAI 2019, Sec. 3.3; Su, Boyd and Candes, NeurIPS 2014.
     """
 
     _looks_ahead: ClassVar[bool] = True

@@ -1,0 +1,48 @@
+"""How the documentation is built: sphinx, MyST markdown, furo. No network is used, nor needed to read the pages."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+
+import memgrad  # noqa: E402  # after the path
+
+project = "memgrad"
+author = "The memgrad developers"
+version = release = memgrad.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    # ours, in extensions/
+    "docstrings",
+    "doctest_blocks",
+    "mathml",
+    "paper_figures",
+]
+exclude_patterns = ["_build", "_generated"]
+nitpicky = True
+# Types of other packages have no page here to point at.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(numpy|np|matplotlib|collections\.abc|typing|abc|os|pathlib)\..*"),
+    (r"py:.*", r"(NDArray|Any|Array|Data|Progress|Callable|ClassVar|memgrad\.memory\.base\.Array)"),
+]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+napoleon_numpy_docstring = False
+napoleon_custom_sections = ["Reference"]
+
+html_theme = "furo"
+html_title = "memgrad"
+html_static_path = ["static"]
+html_css_files = ["math.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sphinx = False

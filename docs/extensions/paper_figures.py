@@ -1,0 +1,19 @@
+"""The figures of the pages, drawn by the library itself before the pages are read."""
+
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+
+def draw(app: Sphinx) -> None:
+    """Write each figure into `_generated`, beside the pages."""
+    from memgrad import figures
+
+    figures.save(figures.memory_types(), Path(app.srcdir) / "_generated" / "memory_types.svg")
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Draw when the builder is ready, not when this file is imported."""
+    app.connect("builder-inited", draw)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
