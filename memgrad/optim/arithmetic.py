@@ -7,14 +7,19 @@ through the optimizer).
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 Scalar = float | Tensor
 Tensors = list[Tensor]
+
+_FLOAT32 = Struct("f")
+_SMALLEST_FRESH = {
+    dtype: 50 * torch.finfo(dtype).eps / 2 for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+}
 
 
 def nearest_decay(fresh: float, dtype: torch.dtype) -> float:
@@ -23,14 +28,15 @@ def nearest_decay(fresh: float, dtype: torch.dtype) -> float:
     A decay that the kernel rounds behind our back would not: at 1 - b = 2e-6 in float32 the weights would sum to
     1 +- 3e-8 and, over the 5e5 steps that such a memory averages, to 1 +- 1.5 %.
     """
-    if dtype == torch.float32:  # the case of every step; a tensor would take ten times as long
-        return float(np.float32(1 - fresh))
+    if dtype is torch.float32:  # the case of every step; a tensor would take ten times as long
+        (rounded,) = _FLOAT32.unpack(_FLOAT32.pack(1 - fresh))
+        return rounded  # type: ignore[no-any-return]  # struct does not know what it unpacks
     return torch.tensor(1 - fresh, dtype=dtype).item()
 
 
 def rounds_well(fresh: float, dtype: torch.dtype) -> bool:
     """Whether 1 - `nearest_decay` is `fresh` to 1 %. Then the memory's degree is, and its weights sum to 1 anyway."""
-    return fresh >= 50 * torch.finfo(dtype).eps / 2
+    return fresh >= _SMALLEST_FRESH[dtype]
 
 
 class Arithmetic(Protocol):

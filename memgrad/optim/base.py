@@ -105,8 +105,9 @@ class MemoryOptimizer(Optimizer):
     def _memory(self, group: Group, name: str = "memory") -> Memory:
         """The memory in a group's option, which is put into its text form."""
         value = group[name]
-        if isinstance(value, str) and value in self._memories:
-            return self._memories[value]
+        known = self._memories.get(value) if type(value) is str else None
+        if known is not None:
+            return known
         if isinstance(value, str):
             memory = Memory.parse(value)
         elif isinstance(value, Memory):
@@ -148,8 +149,10 @@ class MemoryOptimizer(Optimizer):
     def _buckets(self, group: Group) -> Iterable[Bucket]:
         """The group's parameters that have a gradient, together where they take the same step."""
         buckets: dict[Any, Bucket] = {}
+        states = self.state
         names = self._buffer_names(group)
         tensor_steps = group["capturable"] or torch.compiler.is_compiling()
+        sort: tuple[Any, ...] | None = None
         for p in group["params"]:
             g = p.grad
             if g is None:
@@ -159,15 +162,18 @@ class MemoryOptimizer(Optimizer):
                     f"{type(self).__name__} does not support sparse gradients: a memory decays every entry at every "
                     f"step. Use dense gradients (sparse=False), or torch.optim.SGD for this parameter."
                 )
-            state = self.state[p]
+            state = states[p]
             if not state:
                 self._begin(state, p, group)
             k = state["step"]
-            # Counters that are tensors cannot be compared without reading them, so each takes its own step.
-            key = (id(p) if tensor_steps else k, p.dtype, p.device, type(p))
-            bucket = buckets.get(key)
-            if bucket is None:
-                bucket = buckets[key] = Bucket(k, [], [], tuple([[] for _ in names]), [])
+            dtype, device, kind = p.dtype, p.device, type(p)
+            # Mostly a parameter is of the same sort as the one before. Counters that are tensors cannot be compared
+            # without reading them, so each takes its own step.
+            if tensor_steps or (k, dtype, device, kind) != sort:
+                sort = (k, dtype, device, kind)
+                key = id(p) if tensor_steps else sort
+                bucket = buckets.get(key) or Bucket(k, [], [], tuple([[] for _ in names]), [])
+                buckets[key] = bucket
             bucket.x.append(p)
             bucket.g.append(g)
             bucket.states.append(state)
