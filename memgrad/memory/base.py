@@ -69,7 +69,7 @@ class Memory(ABC):
             >>> Memory.parse("poly:1").decay(3)
             0.75
         """
-        if type(k) is int and k >= 0:  # the optimizers' path, once a step
+        if type(k) is int and 0 <= k < 1 << 60:  # the optimizers' path, once a step
             return self._decay(float(k), Floats)
         k, xp = as_steps(k), namespace_of(k)
         with quietly(xp):
@@ -88,7 +88,7 @@ class Memory(ABC):
             >>> Memory.parse("poly:2").fresh(10**15)
             1.999999999999996e-15
         """
-        if type(k) is int and k >= 0:
+        if type(k) is int and 0 <= k < 1 << 60:
             return self._fresh(float(k), Floats)
         k, xp = as_steps(k), namespace_of(k)
         with quietly(xp):
@@ -186,8 +186,10 @@ class Memory(ABC):
                 f"{self} is a discrete memory: it has decays b_k but no memory function m(t). "
                 f"Give Sampled(m, dm, h) a memory function with these decays to use it in continuous time."
             )
-        # A Python time beside an array one takes part as a number, so the array decides the kind.
-        xp = next((xp for xp in map(namespace_of, times) if xp is not Floats), Floats)
+        # A Python time beside an array one becomes an array like it.
+        like = next((t for t in times if namespace_of(t) is not Floats), times[0])
+        times = tuple(like * 0.0 + t if namespace_of(t) is Floats else t for t in times)
+        xp = namespace_of(like)
         with quietly(xp):
             return formula(*times, xp)
 

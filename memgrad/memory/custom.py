@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from memgrad.memory.base import Data, Memory
-from memgrad.memory.kinds import Floats, as_real, is_torch
+from memgrad.memory.kinds import Floats, as_real, is_torch, quietly
 
 
 @cache
@@ -54,6 +54,7 @@ class Sampled(Memory):
     derivative: Callable[[Any], Any]
     h: float
     steps: int
+    _points: tuple[tuple[float, float], ...] = field(repr=False, compare=False)
 
     family: ClassVar[str] = "sampled"
     example: ClassVar[str] = "Sampled(m, dm, h)"
@@ -69,6 +70,7 @@ class Sampled(Memory):
         object.__setattr__(self, "derivative", dm)
         object.__setattr__(self, "h", as_real("Sampled memory", "h", h, "a finite time step h > 0"))
         object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "_points", _quadrature())  # here, because torch.compile does not trace a cache
         with np.errstate(all="ignore"):
             self._check()
 
@@ -105,7 +107,7 @@ class Sampled(Memory):
             )
 
     def _integral_of_dm(self, k: Any) -> Any:
-        return self.h * sum(w * self.derivative((k + x) * self.h) for x, w in _quadrature())
+        return self.h * sum(w * self.derivative((k + x) * self.h) for x, w in self._points)
 
     def _decay(self, k: Any, xp: Any) -> Any:
         b = self._ratio(k, xp)
@@ -118,7 +120,8 @@ class Sampled(Memory):
 
     def _ratio(self, k: Any, xp: Any) -> Any:
         try:
-            b = self.function(k * self.h) / self.function((k + 1) * self.h)
+            with quietly(np if xp is Floats else xp):  # a function of numpy's warns of a Python float's overflow too
+                b = self.function(k * self.h) / self.function((k + 1) * self.h)
         except OverflowError:
             b = math.nan
         if (xp is Floats or xp is np) and not np.all(np.isfinite(b)):
@@ -132,13 +135,13 @@ class Sampled(Memory):
         return self.function(t)
 
     def _dm(self, t: Any, xp: Any) -> Any:
-        return self.derivative(t)
+        return self.derivative(t) + 0 * t  # a constant derivative may not have looked at t
 
     def _rate(self, t: Any, xp: Any) -> Any:
-        return self.derivative(t) / self.function(t)
+        return self._dm(t, xp) / self.function(t)
 
     def _influence(self, s: Any, t: Any, xp: Any) -> Any:
-        return self.derivative(s) / self.function(t)
+        return self._dm(s, xp) / self.function(t)
 
     def __str__(self) -> str:
         return f"sampled:{getattr(self.function, '__name__', 'm')},h={self.h:g}"
@@ -179,6 +182,8 @@ class FromDecays(Memory):
             object.__setattr__(self, "b", b)
             first = self.decay(0)
         else:
+            if not isinstance(b, Iterable):
+                raise TypeError(f"FromDecays needs a sequence of decays or a function of k, got {b!r}.")
             decays = tuple(_decay_value(k, value) for k, value in enumerate(b))
             if not decays:
                 raise ValueError("FromDecays needs at least the decay b_0 = 0, got an empty sequence.")
@@ -237,6 +242,8 @@ class FromDecays(Memory):
 
 def _decay_value(k: int, value: Any) -> float:
     try:
+        if isinstance(value, bool | str):
+            raise TypeError
         b = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"a decay must be a number in [0, 1), got b_{k}={value!r}.") from None

@@ -63,35 +63,20 @@ class Polynomial(Memory):
         return self.p / t * xp.pow(s / t, self.p - 1)
 
     def _statistics(self, k: int, progress: Progress | None) -> Statistics:
-        p = self.p
-        if p == 1:
+        if self.p == 1:
             sum_of_squares = 1 / (k + 1)
-        elif p == 2:
+        elif self.p == 2:
             sum_of_squares = 2 * (2 * k + 3) / (3 * (k + 1) * (k + 2))
-        elif p == 3:
+        elif self.p == 3:
             sum_of_squares = 3 * (3 * k * k + 12 * k + 10) / (5 * (k + 1) * (k + 2) * (k + 3))
         else:
-            sum_of_squares = statistics_from_decays(self, k, progress).sum_of_squares
-        whole = _log_rising(k + 1, p)
+            return statistics_from_decays(self, k, progress)._replace(mean_age=k / (self.p + 1))
 
-        def older_than(age: int) -> float:  # M_{k-age} / M_{k+1}
-            return 0.0 if age >= k else math.exp(_log_rising(k - age, p) - whole)
+        def big_m(n: int) -> int:  # M_n = n (n+1) ... (n+p-1)
+            return math.prod(range(n, n + int(self.p)))
 
-        return Statistics(k / (p + 1), half_life_from(older_than, k), sum_of_squares)
-
-
-def _log_rising(x: int, p: float) -> float:
-    r"""$\log \Gamma(x+p)/\Gamma(x)$ without the cancellation of two log-Gammas at a large x.
-
-    From 20 on, the difference of Stirling's series (DLMF 5.11.1), whose next term is below 1e-14.
-    """
-    if x < 20:
-        return math.lgamma(x + p) - math.lgamma(x)
-
-    def correction(y: float) -> float:
-        return 1 / (12 * y) - 1 / (360 * y**3) + 1 / (1260 * y**5) - 1 / (1680 * y**7)
-
-    return p * math.log(x + p) - p + (x - 0.5) * math.log1p(p / x) + correction(x + p) - correction(x)
+        half_life = half_life_from(lambda age: big_m(k - age) / big_m(k + 1), k)
+        return Statistics(k / (self.p + 1), half_life, sum_of_squares)
 
 
 @final
@@ -128,7 +113,8 @@ class Exponential(Memory):
     def __post_init__(self) -> None:
         beta = as_real("Exponential memory", "beta", self.beta, "0 < beta < 1 (Instantaneous() is beta = 0)", below=1.0)
         h = as_real("Exponential memory", "h", self.h, "a finite time step h > 0")
-        self._set(beta, h, -math.log(beta) / h)
+        alpha = as_real("Exponential memory", "alpha", -math.log(beta) / h, "a finite -log(beta)/h")
+        self._set(beta, h, alpha)
 
     @classmethod
     def from_alpha(cls, alpha: float, h: float = 1.0) -> Exponential:
@@ -225,7 +211,7 @@ def _exp_sum_remainder(y: float) -> float:
 
 def _over_one_minus_exp(y: Any, xp: Any) -> Any:
     """The quotient y / (1 - e^-y), which is 1 at y = 0."""
-    y = y + 1e-300  # the value at a y that underflows, instead of 0/0; changes no other
+    y = xp.where(y == 0, 1e-30, y)  # the value at a y that underflows, instead of 0/0
     return y / -xp.expm1(-y)
 
 
@@ -267,7 +253,7 @@ class Logarithmic(Memory):
     $b_k = \log(1+kh)/\log(1+(k+1)h)$ and $\dot m/m = 1/((1+t)\log(1+t))$.
 
     Args:
-        h: Time between two steps, finite and > 0.
+        h: Time between two steps, 0 < h < 1e290.
 
     Example:
         >>> Logarithmic().weights(1)
@@ -286,7 +272,9 @@ class Logarithmic(Memory):
     decay_formula: ClassVar[str] = "log(1+kh)/log(1+(k+1)h)"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "h", as_real("Logarithmic memory", "h", self.h, "a finite time step h > 0"))
+        object.__setattr__(
+            self, "h", as_real("Logarithmic memory", "h", self.h, "a time step h < 1e290 and h > 0", below=1e290)
+        )
 
     def _decay(self, k: Any, xp: Any) -> Any:
         return xp.log1p(k * self.h) / xp.log1p((k + 1) * self.h)
@@ -365,7 +353,8 @@ class Stretched(Memory):
         return self.alpha / t * _over_one_minus_exp(xp.pow(t, self.alpha), xp)
 
     def _influence(self, s: Any, t: Any, xp: Any) -> Any:
-        difference = -xp.pow(t, self.alpha) * xp.expm1(self.alpha * xp.log1p((s - t) / t))  # t^alpha - s^alpha
+        near = -xp.pow(t, self.alpha) * xp.expm1(self.alpha * xp.log1p((s - t) / t))
+        difference = xp.where(s < 0.5 * t, xp.pow(t, self.alpha) - xp.pow(s, self.alpha), near)  # t^alpha - s^alpha
         return self._rate(t, xp) * xp.pow(s / t, self.alpha - 1) * xp.exp(-difference)
 
 

@@ -80,7 +80,7 @@ def as_steps(k: Any) -> Any:
     xp = namespace_of(k)
     if isinstance(k, bool) or _is_boolean_array(k):
         raise TypeError(f"a step count k must be an integer >= 0, got the boolean k={k!r}.")
-    if xp is Floats and not (k >= 0 and math.isfinite(k) and k == math.floor(k)):
+    if xp is Floats and not (0 <= k <= sys.float_info.max and k == math.floor(k)):
         raise ValueError(f"a step count k must be an integer >= 0, got k={k!r}.")
     if xp is np:
         values = np.asarray(k)
@@ -101,9 +101,12 @@ def as_step(k: Any) -> int:
     """One step count as a Python int."""
     as_steps(k)
     try:
-        return int(k)
+        n = int(k)
     except (TypeError, ValueError):
         raise TypeError(f"expected one step count k, an integer >= 0, got {k!r}.") from None
+    if n < 0 or n != k:
+        raise ValueError(f"a step count k must be an integer >= 0, got k={k!r}.")
+    return n
 
 
 def as_times(name: str, t: Any, *, positive: bool = False) -> Any:
@@ -124,6 +127,6 @@ def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math
     """A real parameter as a float, or an error that names its owner, the `rule` 0 < value < `below`, and the value."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
-    if not 0 < value < below:
+    if not (0 < value < below and value <= sys.float_info.max):
         raise ValueError(f"{owner} needs {rule}, got {name}={value!r}.")
     return float(value)

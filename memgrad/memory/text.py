@@ -81,6 +81,10 @@ def parse(text: str) -> Memory:
             raise ValueError(f"memory {text!r} gives {key.strip()} twice; write it as in {family.example!r}.")
         else:
             named[key.strip()] = value
+    if family is FromDecays:  # all its numbers are one parameter
+        if named:
+            raise ValueError(f"memory {text!r} gives {', '.join(named)}; write decays as in {family.example!r}.")
+        unnamed = [unnamed] if unnamed else []
     return _build(family, unnamed, named, text)
 
 
@@ -130,12 +134,10 @@ def _parse_number(word: str, text: str, family: type[Memory]) -> float:
 
 
 def _build(family: type[Memory], unnamed: list[Any], named: Data, source: object) -> Memory:
-    if family is FromDecays and unnamed:
-        unnamed = [unnamed]
     required, known = family._required(), family._parameter_names()
     given = dict(zip(required, unnamed, strict=False))
     twice = given.keys() & named.keys()
-    wrong = sorted(named.keys() - set(known)) + [str(value) for value in unnamed[len(required) :]] + sorted(twice)
+    wrong = [str(each) for each in (*(named.keys() - set(known)), *unnamed[len(required) :], *twice)]
     if wrong:
         takes = f"takes {', '.join(known)}" if known else "takes no parameter"
         raise ValueError(f"memory {source!r} gives {', '.join(wrong)}, but {family.family} {takes}.")
