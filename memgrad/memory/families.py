@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 from memgrad.memory.base import Data, Memory
-from memgrad.memory.kinds import Floats, as_real
+from memgrad.memory.kinds import Floats, as_real, namespace_of
 from memgrad.memory.passport import Progress, Statistics, half_life_from, statistics_from_decays
 
 
@@ -113,7 +113,7 @@ class Exponential(Memory):
     def __post_init__(self) -> None:
         beta = as_real("Exponential memory", "beta", self.beta, "0 < beta < 1 (Instantaneous() is beta = 0)", below=1.0)
         h = as_real("Exponential memory", "h", self.h, "a finite time step h > 0")
-        alpha = as_real("Exponential memory", "alpha", -math.log(beta) / h, "a finite -log(beta)/h")
+        alpha = as_real("Exponential memory", "alpha", -namespace_of(beta).log(beta) / h, "a finite -log(beta)/h")
         self._set(beta, h, alpha)
 
     @classmethod
@@ -136,7 +136,7 @@ class Exponential(Memory):
             "Exponential memory", "alpha*h", alpha * h, "a product alpha*h that is neither 0 nor infinite in floats"
         )
         memory = object.__new__(cls)
-        memory._set(math.exp(-alpha * h), h, alpha)
+        memory._set(namespace_of(alpha).exp(-alpha * h), h, alpha)
         return memory
 
     def _set(self, beta: float, h: float, alpha: float) -> None:

@@ -32,6 +32,10 @@ class Floats:
             return math.inf
 
     @staticmethod
+    def log(x: float) -> float:
+        return math.log(x)
+
+    @staticmethod
     def log1p(x: float) -> float:
         return math.log1p(x) if x > -1.0 else -math.inf
 
@@ -123,8 +127,16 @@ def as_times(name: str, t: Any, *, positive: bool = False) -> Any:
     return t * 1.0
 
 
-def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math.inf) -> float:
-    """A real parameter as a float, or an error that names its owner, the `rule` 0 < value < `below`, and the value."""
+def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math.inf) -> Any:
+    """A real parameter as a float, or an error that names its owner, the `rule` 0 < value < `below`, and the value.
+
+    A scalar JAX array becomes a float like any other; one that is being traced has no value to check, and is kept.
+    """
+    if hasattr(value, "__jax_array__") or type(value).__module__.split(".")[0] in ("jax", "jaxlib"):
+        try:
+            value = float(value)
+        except TypeError:
+            return value
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
     if not (0 < value < below and value <= sys.float_info.max):
