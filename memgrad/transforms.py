@@ -1,8 +1,9 @@
 r"""The same memories for JAX, as optax gradient transformations.
 
-They compose with optax's own: `optax.chain`, `inject_hyperparams`, `multi_transform`, `MultiSteps`. The step count $k$ is
-an array in the state, so nothing is compiled again as it grows; it stops at the largest int32 instead of wrapping around.
-Averages are kept in the parameters' dtype, or in `accumulator_dtype` if one is given. Updates keep the gradients' dtype.
+They compose with optax's own: `optax.chain`, `inject_hyperparams`, `multi_transform`, `MultiSteps`. The step count $k$
+is an array in the state, so nothing is compiled again as it grows; it stops at the largest int32 instead of wrapping
+around. Averages are kept in the parameters' dtype, or in `accumulator_dtype` if one is given. Updates keep the dtype of
+the gradients.
 """
 
 from __future__ import annotations
