@@ -209,7 +209,7 @@ def polyadam(
     Reference:
         UAI 2019, Sec. 6.
     """
-    memory = Instantaneous() if isinstance(beta, int | float) and beta == 0 else Exponential(beta)  # type: ignore[arg-type]  # may be traced
+    memory = Instantaneous() if type(beta) in (int, float) and beta == 0 else Exponential(beta)  # type: ignore[arg-type]  # may be traced
     return memadam(
         learning_rate,
         memory,

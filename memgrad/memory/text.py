@@ -128,8 +128,9 @@ def _parse_number(word: str, text: str, family: type[Memory]) -> float:
     try:
         return float(word)
     except ValueError:
+        code = "; a function can only be given in code" if family is FromDecays else ""
         raise ValueError(
-            f"memory {text!r} needs a number where it says {word!r}; write it as in {family.example!r}."
+            f"memory {text!r} needs a number where it says {word!r}; write it as in {family.example!r}{code}."
         ) from None
 
 

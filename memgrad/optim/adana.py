@@ -94,7 +94,7 @@ class ADana(MemoryOptimizer):
         x, k = bucket.x, bucket.k
         g = self._with_weight_decay(do, bucket, group)
         u, v = bucket.buffers
-        fresh = Polynomial(group["delta"]).fresh(k)
+        fresh = group["delta"] / (k + group["delta"])  # that of Polynomial(delta)
         do.lerp_(u, g, fresh)
         do.lerp_square_(v, g, fresh)
         lr = self._lr(group)

@@ -75,7 +75,10 @@ class Single:
     @staticmethod
     def scale_(x: Tensors, factor: Scalar) -> None:
         for a in x:
-            a.mul_(factor)
+            if isinstance(factor, Tensor) and factor.requires_grad:
+                a.copy_(a.clone() * factor)  # autograd keeps the clone; a itself is about to change
+            else:
+                a.mul_(factor)
 
     @staticmethod
     def add_(x: Tensors, y: Tensors, scale: Scalar) -> None:
@@ -111,9 +114,9 @@ class Single:
             if isinstance(scale, Tensor):
                 a.add_((scale * b / (c.sqrt() + eps)).to(a.dtype))
             elif a.dtype == b.dtype:
-                a.addcdiv_(b, c.sqrt().add_(eps), value=scale)
+                a.addcdiv_(b, c.sqrt() + eps if c.requires_grad else c.sqrt().add_(eps), value=scale)
             else:
-                a.add_(b / c.sqrt().add_(eps), alpha=scale)
+                a.add_(b / (c.sqrt() + eps), alpha=scale)
 
 
 class Foreach:

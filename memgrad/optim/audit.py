@@ -118,6 +118,10 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 2:
         raise ValueError(f"an audit needs an integer steps >= 2, got steps={steps!r}.")
+    if not callable(make_optimizer):
+        raise TypeError(
+            f"an audit needs a function that makes an optimizer for its parameters, got {make_optimizer!r}."
+        )
     impulses = np.eye(steps)
     name, moved, states = _watch(make_optimizer, impulses, before_step)
     _, moved_twice, states_twice = _watch(make_optimizer, 2 * impulses, before_step)
@@ -137,6 +141,8 @@ def _watch(
     """Feed gradients; return the steps in units of the learning rate, and the state's tensors, step by step."""
     x = torch.nn.Parameter(torch.zeros(gradients.shape[1], dtype=torch.float64))
     optimizer = make([x])
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"an audit needs a function that makes a torch optimizer, got one that makes {optimizer!r}.")
     moved: list[NDArray[np.float64]] = []
     states: dict[str, list[NDArray[np.float64]]] = {}
     for k, g in enumerate(gradients):

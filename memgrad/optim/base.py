@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
@@ -18,6 +19,12 @@ Group = dict[str, Any]
 Step = int | Tensor
 FUSED_DTYPES = (torch.float32, torch.float64)
 FUSED_DEVICES = ("cpu", "cuda")
+
+# Options of other optimizers, and of constructors. Left in a group, they would be ignored silently.
+_OPTIONS_ELSEWHERE = frozenset(
+    {"alpha", "amsgrad", "beta", "betas", "centered", "dampening", "decoupled_weight_decay", "delta", "eps", "kappa"}
+    | {"lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory", "viscosity", "weight_decay"}
+)
 
 # Looked up once: on small models the step is made of such look-ups.
 _STRIDED = torch.strided
@@ -62,9 +69,13 @@ class MemoryOptimizer(Optimizer):
         """Add parameters, with options of their own; they start at k = 0, whatever the others have done."""
         known = [*self.defaults, "params"]
         for option in param_group:
+            if option in known:
+                continue
             near = difflib.get_close_matches(str(option), known, n=1, cutoff=0.8)
-            if option not in known and near:
+            if near:
                 raise ValueError(f"{type(self).__name__} has no option {option!r}; did you mean {near[0]!r}?")
+            if option in _OPTIONS_ELSEWHERE:  # anything else may be a tag of the user's
+                raise ValueError(f"{type(self).__name__} has no option {option!r} in its groups; it has {known}.")
         super().add_param_group(param_group)
         try:
             self._check_group(self.param_groups[-1])
@@ -78,13 +89,7 @@ class MemoryOptimizer(Optimizer):
         self._refuse_unless_real(group, "weight_decay")
         for name in self.memories:
             self._memory(group, name)
-        if isinstance(group["state_dtype"], torch.dtype):
-            group["state_dtype"] = str(group["state_dtype"]).removeprefix("torch.")  # plain data, for checkpoints
-        if group["state_dtype"] not in (None, "float64", "float32", "bfloat16", "float16"):
-            raise ValueError(
-                f"{type(self).__name__} needs state_dtype None or torch.float64, float32, bfloat16 or float16, "
-                f"got state_dtype={group['state_dtype']!r}."
-            )
+        self._state_dtype(group)
 
     def _refuse_unless_real(
         self, group: Group, name: str, *, tensor: bool = False, low: float = 0.0, high: float = math.inf
@@ -96,8 +101,10 @@ class MemoryOptimizer(Optimizer):
             if value.device.type == "meta" or torch.compiler.is_compiling():
                 return
             value = value.item()
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
             raise TypeError(f"{type(self).__name__} needs a real number {name}, got {name}={value!r}.")
+        if isinstance(value, np.generic):
+            group[name] = value = value.item()  # plain data, for checkpoints
         if not low <= value < high:
             bound = "" if math.isinf(high) else f" < {high:g}"
             raise ValueError(f"{type(self).__name__} needs a finite {name} >= {low:g}{bound}, got {name}={value!r}.")
@@ -123,6 +130,18 @@ class MemoryOptimizer(Optimizer):
             )
         group[name] = text
         return memory
+
+    def _state_dtype(self, group: Group) -> torch.dtype | None:
+        """The dtype in a group's option, which is put into its text form: plain data, for checkpoints."""
+        name = group["state_dtype"]
+        if isinstance(name, torch.dtype):
+            name = group["state_dtype"] = str(name).removeprefix("torch.")
+        if name not in (None, "float64", "float32", "bfloat16", "float16"):
+            raise ValueError(
+                f"{type(self).__name__} needs state_dtype None or torch.float64, float32, bfloat16 or float16, "
+                f"got state_dtype={name!r}."
+            )
+        return None if name is None else getattr(torch, name)
 
     # --- the step ------------------------------------------------------------------------------------------------
 
@@ -151,7 +170,7 @@ class MemoryOptimizer(Optimizer):
         buckets: dict[Any, Bucket] = {}
         states = self.state
         names = self._buffer_names(group)
-        tensor_steps = group["capturable"] or torch.compiler.is_compiling()
+        tensor_steps = bool(group["capturable"] or torch.compiler.is_compiling())
         sort: tuple[Any, ...] | None = None
         for p in group["params"]:
             g = p.grad
@@ -163,9 +182,11 @@ class MemoryOptimizer(Optimizer):
                     f"step. Use dense gradients (sparse=False), or torch.optim.SGD for this parameter."
                 )
             state = states[p]
-            if not state:
+            if not state or (names and names[0] not in state):  # the latter where a memory follows none
                 self._begin(state, p, group)
             k = state["step"]
+            if (type(k) is int) is tensor_steps:
+                k = state["step"] = _counter(k, p, as_tensor=tensor_steps)
             dtype, device, kind = p.dtype, p.device, type(p)
             # Mostly a parameter is of the same sort as the one before. Counters that are tensors cannot be compared
             # without reading them, so each takes its own step.
@@ -186,13 +207,8 @@ class MemoryOptimizer(Optimizer):
 
     def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> None:
         """Fill the state of a parameter that takes its first step."""
-        if group["capturable"]:
-            # float32 would stop counting at 2^24; a device without float64 (MPS) has no choice.
-            counter = torch.float32 if p.device.type == "mps" else torch.float64
-            state["step"] = torch.zeros((), dtype=counter, device=p.device)
-        else:
-            state["step"] = 0
-        dtype = None if group["state_dtype"] is None else getattr(torch, group["state_dtype"])
+        state["step"] = 0
+        dtype = self._state_dtype(group)
         if dtype is not None and p.is_complex():
             dtype = dtype.to_complex()
         for name in self._buffer_names(group):
@@ -200,12 +216,22 @@ class MemoryOptimizer(Optimizer):
 
     def _take(self, bucket: Bucket, group: Group) -> None:
         """Update the parameters of one bucket by the fastest path that is right for them, and count the step."""
+        if group["differentiable"]:  # autograd keeps the old averages: leave them as they are
+            bucket = bucket._replace(buffers=tuple([t.clone() for t in tensors] for tensors in bucket.buffers))
         local = _as_plain_tensors(bucket)
         fused = self._may_fuse(local, group) and self._fused_update(local, group)
         if not fused:
-            if local.buffers and local.buffers[0][0].dtype != local.g[0].dtype:
-                local = local._replace(g=[g.to(local.buffers[0][0].dtype) for g in local.g])
+            kept = local.buffers[0] if local.buffers else local.x
+            local = local._replace(
+                g=[g if g.dtype is t.dtype else g.to(t.dtype) for g, t in zip(local.g, kept, strict=True)]
+            )
+            if isinstance(local.k, Tensor):
+                local = local._replace(k=local.k.to(torch.float32 if local.k.device.type == "mps" else torch.float64))
             self._update(Foreach if self._uses_foreach(local, group) else Single, local, group)
+        if group["differentiable"]:
+            for i, state in enumerate(bucket.states):
+                for name, tensors in zip(self._buffer_names(group), bucket.buffers, strict=True):
+                    state[name] = tensors[i]
         if isinstance(bucket.k, Tensor):
             bucket.k.add_(1)
         else:
@@ -226,6 +252,8 @@ class MemoryOptimizer(Optimizer):
         if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES or torch.compiler.is_compiling():
             return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
         lists = (bucket.x, bucket.g, *bucket.buffers)
+        if any(t.dtype is not first.dtype for tensors in lists[1:] for t in tensors):
+            return False
         if all(all(map(_is_contiguous, tensors)) for tensors in lists):
             return True
         return all(map(_same_layout, zip(*lists, strict=True)))
@@ -243,8 +271,10 @@ class MemoryOptimizer(Optimizer):
     @staticmethod
     def _lr(group: Group) -> Scalar:
         lr = group["lr"]
-        if isinstance(lr, Tensor) and not (group["capturable"] or group["differentiable"]):
-            return lr if torch.compiler.is_compiling() else lr.item()
+        if isinstance(lr, Tensor):
+            if group["capturable"] or group["differentiable"] or torch.compiler.is_compiling():
+                return lr.reshape(())
+            return lr.item()
         return lr  # type: ignore[no-any-return]  # a group's values are untyped; _check_group has checked this one
 
     def _with_weight_decay(self, do: Arithmetic, bucket: Bucket, group: Group) -> Tensors:
@@ -260,19 +290,44 @@ class MemoryOptimizer(Optimizer):
 
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a checkpoint; the state keeps the dtype it was saved with.
+    def state_dict(self) -> dict[str, Any]:
+        """The state and the options as plain data: tensors, numbers and text."""
+        for group in self.param_groups:  # options may have been changed since the last step
+            self._check_group(group)
+        return super().state_dict()
 
-        torch casts a state to the dtype of its parameter, which would round a float32 average of bfloat16 gradients.
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a checkpoint, or change nothing if it does not fit.
+
+        The state keeps the dtype it was saved with. torch would cast it to the dtype of its parameter, and round a
+        float32 average of bfloat16 gradients.
         """
         seen: list[dict[str, Any]] = []
-        last = self.register_load_state_dict_pre_hook(lambda _, loaded: seen.append(loaded))
+
+        def look(_: Optimizer, loaded: dict[str, Any]) -> None:
+            self._check_checkpoint(loaded)
+            seen.append(loaded)
+
+        last = self.register_load_state_dict_pre_hook(look)
         self._loading = seen
         try:
             super().load_state_dict(state_dict)
         finally:
             last.remove()
             del self._loading
+
+    def _check_checkpoint(self, saved: dict[str, Any]) -> None:
+        for saved_group in saved["param_groups"]:
+            group = {**self.defaults, **saved_group}
+            self._check_group(group)
+            for number in saved_group["params"]:
+                state = saved["state"].get(number)
+                missing = {"step", *self._buffer_names(group)} - state.keys() if state else set()
+                if missing:
+                    raise ValueError(
+                        f"this checkpoint is not one of {type(self).__name__}: the state of parameter {number} lacks "
+                        f"{', '.join(sorted(missing))}, it has {', '.join(map(str, state))}."
+                    )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -281,13 +336,9 @@ class MemoryOptimizer(Optimizer):
         if loaded:
             self._keep_saved_dtypes(loaded[0])
         for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)  # an option that is newer than the checkpoint
             self._check_group(group)
-            for p in group["params"]:
-                step = self.state[p].get("step") if p in self.state else None
-                if isinstance(step, Tensor) and not group["capturable"]:
-                    self.state[p]["step"] = int(step.item())
-                elif isinstance(step, int | float) and group["capturable"]:
-                    self.state[p]["step"] = torch.tensor(float(step), dtype=torch.float64, device=p.device)
 
     def _keep_saved_dtypes(self, saved: dict[str, Any]) -> None:
         ours = [p for group in self.param_groups for p in group["params"]]
@@ -299,6 +350,15 @@ class MemoryOptimizer(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_memories": self._memories}
+
+
+def _counter(k: Step, p: Tensor, *, as_tensor: bool) -> Step:
+    """The count k as an int, or as a tensor on the parameter's device.
+
+    Of int64: float32 would stop at 2^24, and torch.compile takes a scalar of float64 for a number and drops what is
+    written to it (torch 2.13).
+    """
+    return torch.full((), int(k), dtype=torch.int64, device=p.device) if as_tensor else int(k)
 
 
 def _same_layout(tensors: tuple[Tensor, ...]) -> bool:
@@ -318,7 +378,8 @@ def _as_plain_tensors(bucket: Bucket) -> Bucket:
     if type(first) not in _PLAIN_TYPES and hasattr(first, "to_local"):
         return _as_plain_tensors(_map(bucket, lambda t: t.to_local()))  # type: ignore[attr-defined]  # DTensor's
     if first.is_complex():
-        return _map(bucket, torch.view_as_real)
+        resolved = bucket._replace(g=[g.resolve_conj() for g in bucket.g])  # autograd conjugates lazily
+        return _map(resolved, torch.view_as_real)
     return bucket
 
 

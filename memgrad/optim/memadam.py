@@ -180,7 +180,7 @@ class PolyAdam(MemAdam):
         super().__init__(
             params,
             lr,
-            memory=Instantaneous() if beta == 0 else Exponential(beta),
+            memory=Instantaneous() if beta == 0 and not isinstance(beta, bool) else Exponential(beta),
             second_memory=Polynomial(p),
             eps=eps,
             weight_decay=weight_decay,

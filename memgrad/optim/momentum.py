@@ -104,7 +104,8 @@ class HeavyBall(MemoryOptimizer):
 
     @staticmethod
     def _momentum(k: Step, group: Group) -> Scalar:
-        return group["momentum"] if group["viscosity"] is None else Polynomial(group["viscosity"]).decay(k)
+        momentum: Scalar = group["momentum"] if group["viscosity"] is None else k / (k + group["viscosity"])
+        return momentum
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         x, k = bucket.x, bucket.k
@@ -117,9 +118,12 @@ class HeavyBall(MemoryOptimizer):
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
         momentum = float(self._momentum(bucket.k, group))
         first = bool(bucket.k == 0)
-        # The kernel looks ahead with the momentum of this step, a vanishing viscosity needs the next one's.
-        changing = group["viscosity"] is not None and self._looks_ahead
-        if changing or (group["decoupled_weight_decay"] and group["weight_decay"]) or (momentum == 0 and not first):
+        if group["decoupled_weight_decay"] and group["weight_decay"]:
+            return False
+        # The kernel looks ahead with the momentum of this step; a vanishing viscosity needs the next one's.
+        if self._looks_ahead and (momentum == 0 or group["viscosity"] is not None):
+            return False
+        if momentum == 0 and not first:  # it refuses the momentum 0 beside buffers, but does not use it at first
             return False
         torch._fused_sgd_(
             bucket.x,
