@@ -4,20 +4,21 @@ BIN := .venv/bin
 SOURCES := $(shell find memgrad -name '*.py')
 DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
 
-.PHONY: help test test-slow lint types docs reproduce clean
+.PHONY: help test test-slow lint types docs reproduce bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make test       lint, types, tests with doctests, docs (what CI runs)"
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make docs       the documentation, into docs/_build/html"
+	@echo "make bench      the benchmarks, and the tables of the docs"
 	@echo "make reproduce  the paper's figures, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
 test: lint types docs $(BIN)/installed
 	$(BIN)/python -m pytest
 
-test-slow: $(BIN)/installed
+test-slow: $(BIN)/installed-trainers
 	$(BIN)/python -m pytest -m slow
 
 lint: $(BIN)/installed
@@ -44,6 +45,14 @@ $(BIN)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+$(BIN)/installed-trainers: $(BIN)/installed
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[trainers]'
+	@touch $@
+
+bench: $(BIN)/installed
+	$(BIN)/python benchmarks/import_time.py
+	$(BIN)/python benchmarks/optimizer_step.py --out docs/benchmarks/optimizer_step.md
 
 clean:
 	rm -rf .venv docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,7 +10,8 @@ from torch.optim.optimizer import ParamsT
 
 from memgrad.memory import Polynomial
 from memgrad.optim.arithmetic import Arithmetic
-from memgrad.optim.base import Bucket, Group, MemoryOptimizer
+from memgrad.optim.base import Group, MemoryOptimizer
+from memgrad.optim.buckets import Bucket
 
 
 class ADana(MemoryOptimizer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from memgrad.memory import Memory
 from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors
+from memgrad.optim.buckets import Bucket, as_plain_tensors, counter, lies_alike
 
 Group = dict[str, Any]
-Step = int | Tensor
 FUSED_DTYPES = (torch.float32, torch.float64)
 FUSED_DEVICES = ("cpu", "cuda")
 
@@ -28,18 +28,6 @@ _OPTIONS_ELSEWHERE = frozenset(
 
 # Looked up once: on small models the step is made of such look-ups.
 _STRIDED = torch.strided
-_PLAIN_TYPES = (Tensor, torch.nn.Parameter)
-_is_contiguous = Tensor.is_contiguous
-
-
-class Bucket(NamedTuple):
-    """Parameters of one group that take the same step: same count k, dtype, device and kind of tensor."""
-
-    k: Step
-    x: Tensors
-    g: Tensors
-    buffers: tuple[Tensors, ...]
-    states: list[dict[str, Any]]
 
 
 class MemoryOptimizer(Optimizer):
@@ -186,7 +174,7 @@ class MemoryOptimizer(Optimizer):
                 self._begin(state, p, group)
             k = state["step"]
             if (type(k) is int) is tensor_steps:
-                k = state["step"] = _counter(k, p, as_tensor=tensor_steps)
+                k = state["step"] = counter(k, p, as_tensor=tensor_steps)
             dtype, device, kind = p.dtype, p.device, type(p)
             # Mostly a parameter is of the same sort as the one before. Counters that are tensors cannot be compared
             # without reading them, so each takes its own step.
@@ -218,7 +206,7 @@ class MemoryOptimizer(Optimizer):
         """Update the parameters of one bucket by the fastest path that is right for them, and count the step."""
         if group["differentiable"]:  # autograd keeps the old averages: leave them as they are
             bucket = bucket._replace(buffers=tuple([t.clone() for t in tensors] for tensors in bucket.buffers))
-        local = _as_plain_tensors(bucket)
+        local = as_plain_tensors(bucket)
         fused = self._may_fuse(local, group) and self._fused_update(local, group)
         if not fused:
             kept = local.buffers[0] if local.buffers else local.x
@@ -251,12 +239,7 @@ class MemoryOptimizer(Optimizer):
         first = bucket.x[0]
         if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES or torch.compiler.is_compiling():
             return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
-        lists = (bucket.x, bucket.g, *bucket.buffers)
-        if any(t.dtype is not first.dtype for tensors in lists[1:] for t in tensors):
-            return False
-        if all(all(map(_is_contiguous, tensors)) for tensors in lists):
-            return True
-        return all(map(_same_layout, zip(*lists, strict=True)))
+        return lies_alike(bucket)
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         """The rule: one step of all parameters `bucket.x`, from their gradients, at count `bucket.k`."""
@@ -350,44 +333,3 @@ class MemoryOptimizer(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_memories": self._memories}
-
-
-def _counter(k: Step, p: Tensor, *, as_tensor: bool) -> Step:
-    """The count k as an int, or as a tensor on the parameter's device.
-
-    Of int64: float32 would stop at 2^24, and torch.compile takes a scalar of float64 for a number and drops what is
-    written to it (torch 2.13).
-    """
-    return torch.full((), int(k), dtype=torch.int64, device=p.device) if as_tensor else int(k)
-
-
-def _same_layout(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether tensors lie in memory alike, without gaps. The kernels walk over storage and would mix up others."""
-    stride = tensors[0].stride()
-    if any(t.stride() != stride for t in tensors):
-        return False
-    return tensors[0].permute(sorted(range(len(stride)), key=lambda i: -stride[i])).is_contiguous()
-
-
-def _as_plain_tensors(bucket: Bucket) -> Bucket:
-    """The bucket's tensors as views that the arithmetic can take: local shards of DTensors, complex as pairs of reals.
-
-    All updates are elementwise, so a shard's is the shard of the update.
-    """
-    first = bucket.x[0]
-    if type(first) not in _PLAIN_TYPES and hasattr(first, "to_local"):
-        return _as_plain_tensors(_map(bucket, lambda t: t.to_local()))  # type: ignore[attr-defined]  # DTensor's
-    if first.is_complex():
-        resolved = bucket._replace(g=[g.resolve_conj() for g in bucket.g])  # autograd conjugates lazily
-        return _map(resolved, torch.view_as_real)
-    return bucket
-
-
-def _map(bucket: Bucket, function: Callable[[Tensor], Tensor]) -> Bucket:
-    return Bucket(
-        bucket.k,
-        [function(t) for t in bucket.x],
-        [function(t) for t in bucket.g],
-        tuple([function(t) for t in tensors] for tensors in bucket.buffers),
-        bucket.states,
-    )

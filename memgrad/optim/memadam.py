@@ -10,7 +10,8 @@ from torch.optim.optimizer import ParamsT
 
 from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
 from memgrad.optim.arithmetic import Arithmetic, nearest_decay, rounds_well
-from memgrad.optim.base import Bucket, Group, MemoryOptimizer
+from memgrad.optim.base import Group, MemoryOptimizer
+from memgrad.optim.buckets import Bucket
 
 # The fused kernel divides by 1 - beta^step, which at this count is 1 for every beta that `rounds_well`.
 _LONG_AGO = 1e30

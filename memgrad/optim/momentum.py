@@ -10,7 +10,8 @@ from torch.optim.optimizer import ParamsT
 
 from memgrad.memory import Polynomial
 from memgrad.optim.arithmetic import Arithmetic, Scalar
-from memgrad.optim.base import Bucket, Group, MemoryOptimizer, Step
+from memgrad.optim.base import Group, MemoryOptimizer
+from memgrad.optim.buckets import Bucket, Step
 
 
 class HeavyBall(MemoryOptimizer):
