@@ -34,8 +34,13 @@ def to_rst(text: str) -> str:
 
 def _prose(text: str) -> str:
     text = CODE.sub(r"``\1``", text)
-    text = DISPLAY.sub(r"\1.. math::\n\n\1    \2\n", text)
+    text = DISPLAY.sub(_directive, text)
     return INLINE.sub(_role, text)
+
+
+def _directive(match: re.Match[str]) -> str:
+    indent, formula = match[1], " ".join(match[2].split())  # a formula of several lines is one all the same
+    return f"{indent}.. math::\n\n{indent}    {formula}\n"
 
 
 def _role(match: re.Match[str]) -> str:
@@ -53,7 +58,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     def convert(*event: Any) -> None:
         _app, what, name, _object, _options, lines = event
         lines[:] = to_rst("\n".join(lines)).split("\n")
-        if what in ("attribute", "data"):
+        if what in ("attribute", "data", "property"):
             kept[name] = lines[:]
             lines.clear()
 

@@ -34,7 +34,7 @@ class Remembered:
 
     @property
     def gain(self) -> NDArray[np.float64]:
-        """The sum of the weights at each step: 1 where they are normalised."""
+        """The sum of the weights at each step, 1 where they are normalised."""
         total: NDArray[np.float64] = self.weights.sum(axis=1)
         return total
 
@@ -55,7 +55,7 @@ class Remembered:
 
     @property
     def distance(self) -> float:
-        """Its distance: the share of the weight that is elsewhere (total variation), in the mean over the steps."""
+        """How far it is: the share of the weight that lies elsewhere (total variation), in the mean over the steps."""
         return self._nearest[1]
 
     def __str__(self) -> str:
