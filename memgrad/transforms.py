@@ -8,6 +8,8 @@ the gradients.
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any, NamedTuple
 
 from memgrad.extras import require
@@ -46,8 +48,9 @@ def scale_by_memory(
 
     Args:
         memory: A `Memory` or its text form.
-        accumulator_dtype: Precision of the average; the parameters' by default. Give `jnp.float32` for bfloat16
-            parameters: the small updates of a long memory are lost in 8 bits.
+        accumulator_dtype: Precision of the average, a floating dtype; the parameters' by default. Give `jnp.float32`
+            for bfloat16 parameters: the small updates of a long memory are lost in 8 bits. A complex average has parts
+            of this precision, or of float32 if that is more.
 
     Example:
         >>> transform = scale_by_memory("poly:1")  # the plain average
@@ -61,6 +64,7 @@ def scale_by_memory(
         UAI 2019, Sec. 4.2 (MemSGD-p).
     """
     memory = _as_memory("scale_by_memory", "memory", memory)
+    accumulator_dtype = _as_dtype("scale_by_memory", accumulator_dtype)
 
     def init(params: Tree) -> MemoryState:
         return MemoryState(jnp.zeros((), jnp.int32), _zeros_like(params, accumulator_dtype))
@@ -101,6 +105,7 @@ def scale_by_memory_adam(
     memory = _as_memory("scale_by_memory_adam", "memory", memory)
     second_memory = _as_memory("scale_by_memory_adam", "second_memory", second_memory)
     eps = _as_number("scale_by_memory_adam", "eps", eps)
+    accumulator_dtype = _as_dtype("scale_by_memory_adam", accumulator_dtype)
 
     def init(params: Tree) -> MemoryAdamState:
         return _adam_state(params, accumulator_dtype)
@@ -209,7 +214,7 @@ def polyadam(
     Reference:
         UAI 2019, Sec. 6.
     """
-    memory = Instantaneous() if type(beta) in (int, float) and beta == 0 else Exponential(beta)  # type: ignore[arg-type]  # may be traced
+    memory = Instantaneous() if _is_zero(beta) else Exponential(beta)  # type: ignore[arg-type]  # may be traced
     return memadam(
         learning_rate,
         memory,
@@ -248,12 +253,11 @@ def adana(
     Reference:
         arXiv 2602.05298 (2026).
     """
-    memory = Polynomial(delta)  # type: ignore[arg-type]  # may be traced
+    memory = Polynomial(_as_number("adana", "delta", delta))  # type: ignore[arg-type]  # may be traced
     eps = _as_number("adana", "eps", eps)
     omega = _as_number("adana", "omega", omega, or_zero=True)
-    kappa = _as_number("adana", "kappa", kappa, or_zero=True)
-    if isinstance(kappa, float) and kappa > 1:
-        raise ValueError(f"adana needs 0 <= kappa <= 1, got kappa={kappa!r}.")
+    kappa = _as_number("adana", "kappa", kappa, or_zero=True, most=1.0)
+    accumulator_dtype = _as_dtype("adana", accumulator_dtype)
 
     def init(params: Tree) -> MemoryAdamState:
         return _adam_state(params, accumulator_dtype)
@@ -308,6 +312,7 @@ def memory_average(
         Shamir and Zhang, *Stochastic gradient descent for non-smooth optimization*, ICML 2013.
     """
     memory = _as_memory("memory_average", "memory", memory)
+    accumulator_dtype = _as_dtype("memory_average", accumulator_dtype)
 
     def init(params: Tree) -> MemoryState:
         return MemoryState(jnp.zeros((), jnp.int32), _zeros_like(params, accumulator_dtype))
@@ -329,12 +334,40 @@ def _as_memory(owner: str, name: str, memory: Memory | str) -> Memory:
     return memory
 
 
-def _as_number(owner: str, name: str, value: Number, *, or_zero: bool = False) -> Number:
-    """A number that is refused unless finite and > 0 (or >= 0); a traced one cannot be checked."""
-    if or_zero and isinstance(value, int | float) and not isinstance(value, bool) and value == 0:
-        return 0.0
-    checked: Number = as_real(owner, name, value, f"a finite {name} {'>=' if or_zero else '>'} 0")
-    return checked
+def _as_number(owner: str, name: str, value: Number, *, or_zero: bool = False, most: float = math.inf) -> Number:
+    """A number that is refused unless finite, > 0 (or >= 0) and <= `most`; a traced one cannot be checked.
+
+    An array stays one, so that what is built does not depend on its value: a state that `inject_hyperparams` has made
+    of arrays must fit the update that is traced.
+    """
+    rule = f"a finite {name} {'>=' if or_zero else '>'} 0" + ("" if most == math.inf else f" and <= {most:g}")
+    checked: Number = 0.0 if or_zero and _is_zero(value) else as_real(owner, name, value, rule)
+    if isinstance(checked, float) and checked > most:
+        raise ValueError(f"{owner} needs {rule}, got {name}={value!r}.")
+    return value if isinstance(value, jax.Array) else checked
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether a number, or an array whose value is known, is 0."""
+    known = isinstance(value, Real) or (
+        isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.ndim == 0
+    )
+    return known and not isinstance(value, bool) and bool(value == 0)
+
+
+def _as_dtype(owner: str, dtype: Any | None) -> Any | None:
+    if dtype is None:
+        return None
+    try:
+        known = jnp.dtype(dtype)
+    except TypeError:
+        known = jnp.dtype(bool)
+    if not jnp.issubdtype(known, jnp.floating):
+        raise ValueError(
+            f"{owner} needs accumulator_dtype None or a floating dtype such as jnp.float32, "
+            f"got accumulator_dtype={dtype!r}."
+        )
+    return known
 
 
 def _descend(owner: str, learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
@@ -354,7 +387,12 @@ def _chain(
 
 
 def _zeros_like(params: Tree, dtype: Any | None) -> Tree:
-    return jax.tree.map(lambda x: jnp.zeros_like(x, dtype=dtype), params)
+    def zeros(x: jax.Array) -> jax.Array:
+        if dtype is not None and jnp.iscomplexobj(x):
+            return jnp.zeros_like(x, dtype=jnp.promote_types(dtype, jnp.complex64))
+        return jnp.zeros_like(x, dtype=dtype)
+
+    return jax.tree.map(zeros, params)
 
 
 def _adam_state(params: Tree, dtype: Any | None) -> MemoryAdamState:
@@ -379,7 +417,13 @@ def _remember(state: MemoryAdamState, gradients: Tree, memory: Memory, second_me
 
 def _lerp(average: Tree, new: Tree, fresh: jax.Array) -> Tree:
     """Averages moved towards `new` by the share `fresh`, in the averages' dtype."""
-    return jax.tree.map(lambda u, g: (u + fresh * (g.astype(u.dtype) - u)).astype(u.dtype), average, new)
+
+    def lerp(u: jax.Array, g: jax.Array) -> jax.Array:
+        g = g.astype(u.dtype)
+        # From the nearer end, as torch.lerp: else b_k = 0 would give a g that is rounded to the precision of u.
+        return jnp.where(fresh < 0.5, u + fresh * (g - u), g - (1 - fresh) * (g - u)).astype(u.dtype)
+
+    return jax.tree.map(lerp, average, new)
 
 
 def _cast_like(tree: Tree, like: Tree) -> Tree:

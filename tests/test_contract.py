@@ -228,6 +228,19 @@ def test_one_cycle_schedules_a_constant_momentum_as_it_does_for_sgd() -> None:
     assert same(ours, theirs)
 
 
+def test_one_cycle_does_not_pretend_to_schedule_a_momentum_that_follows_from_a_viscosity() -> None:
+    """It writes a momentum into the groups, which must be refused before a run is wasted on it."""
+    params = some_params()
+    optimizer = HeavyBall(params, lr=0.1, viscosity=3.0)
+
+    def begin() -> None:
+        OneCycleLR(optimizer, max_lr=0.5, total_steps=12)
+        train(optimizer, params, some_gradients(params, 1))
+
+    with pytest.raises(ValueError, match="momentum"):
+        begin()
+
+
 @pytest.mark.parametrize("shape", [(), (1,)], ids=str)
 @pytest.mark.parametrize("capturable", [False, True], ids=["", "capturable"])
 @every_row_and_mode

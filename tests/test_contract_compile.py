@@ -18,7 +18,7 @@ STEPS = 10
 SHAPES = ((1,), (5,), (3, 4))
 FAST = {("MemSGD poly:2", False), ("MemSGD poly:2", True), ("MemAdam", False), ("Nesterov viscosity", False)}
 
-# eager traces by Dynamo alone, aot_eager functionalises as well: each has been wrong where the other was right.
+# eager traces by Dynamo alone; aot_eager functionalises as well, and has been wrong where eager was right.
 CASES = [
     pytest.param(
         row,

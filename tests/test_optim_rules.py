@@ -1,4 +1,4 @@
-"""The update rules against closed forms and against torch.optim: MATH.md A1, C1, C4, D1, D3, D6, D7, D8, D14.
+"""The update rules against closed forms and against torch.optim.
 
 Nothing here is computed with the library's decays: they are what is tested.
 """
@@ -357,7 +357,7 @@ CONVEX = {
 def test_the_lyapunov_function_of_memsgd_never_increases(
     name: str, p: float, share: float, start: tuple[float, ...]
 ) -> None:
-    r"""MATH.md A3 and errata 41-43, with the learning rate h = p lr / (p-1) <= 1/L of the master lemma.
+    r"""The paper's App. E with errata 41-43, and the learning rate h = p lr / (p-1) <= 1/L of the master lemma.
 
     MemSGD-p is its method with $\lambda_k = k/(p-1)$: then $\lambda_k/(\lambda_{k+1}+1) = k/(k+p)$ and
     $h/(\lambda_{k+1}+1) = p\,lr/(k+p)$. With $m_{k+1} = x_{k+1} - x_k$,

@@ -195,6 +195,16 @@ class Memory(ABC):
 
     # --- text and data -------------------------------------------------------------------------------------------
 
+    @property
+    def is_code(self) -> bool:
+        """Whether the memory is made of functions, and so has no text form that `parse` reads.
+
+        Example:
+            >>> Memory.parse("poly:2").is_code
+            False
+        """
+        return False
+
     def to_dict(self) -> Data:
         """The memory as plain data, for checkpoints and TOML; `Memory.from_dict` reads it back.
 

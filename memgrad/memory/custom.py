@@ -143,6 +143,10 @@ class Sampled(Memory):
     def _influence(self, s: Any, t: Any, xp: Any) -> Any:
         return self._dm(s, xp) / self.function(t)
 
+    @property
+    def is_code(self) -> bool:
+        return True
+
     def __str__(self) -> str:
         return f"sampled:{getattr(self.function, '__name__', 'm')},h={self.h:g}"
 
@@ -225,6 +229,10 @@ class FromDecays(Memory):
                 f"k={k}; give it more decays, or a function of k."
             )
         return self.b[k]
+
+    @property
+    def is_code(self) -> bool:
+        return callable(self.b)
 
     def __str__(self) -> str:
         if callable(self.b):

@@ -133,10 +133,11 @@ def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math
     A scalar JAX array becomes a float like any other; one that is being traced has no value to check, and is kept.
     """
     if hasattr(value, "__jax_array__") or type(value).__module__.split(".")[0] in ("jax", "jaxlib"):
-        try:
-            value = float(value)
-        except TypeError:
+        if isinstance(value, sys.modules["jax"].core.Tracer):
             return value
+        if value.ndim:
+            raise TypeError(f"{owner} needs one number {name}, got an array of shape {value.shape}; jax.vmap over it.")
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
     if not (0 < value < below and value <= sys.float_info.max):

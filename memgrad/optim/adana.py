@@ -89,7 +89,9 @@ class ADana(MemoryOptimizer):
         for name in ("delta", "omega", "eps"):
             self._refuse_unless_real(group, name)
         Polynomial(group["delta"])  # refuses 0
-        self._refuse_unless_real(group, "kappa", high=1.0 + 1e-15)
+        self._refuse_unless_real(group, "kappa")
+        if group["kappa"] > 1:
+            raise ValueError(f"ADana needs 0 <= kappa <= 1, got kappa={group['kappa']!r}.")
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         x, k = bucket.x, bucket.k

@@ -112,6 +112,8 @@ class MemoryOptimizer(Optimizer):
                 f"{type(self).__name__} needs a Memory or its text form, such as 'poly:2', got {name}={value!r}."
             )
         text = str(memory)
+        if len(self._memories) > 100:  # a schedule of memories must not pile them up
+            self._memories = {known: each for known, each in self._memories.items() if each.is_code}
         if self._memories.setdefault(text, memory) != memory:
             raise ValueError(
                 f"{type(self).__name__} got two memories with the text form {text!r}; name their functions differently."

@@ -115,6 +115,8 @@ class MemSGD(MemoryOptimizer):
         # At k = 0 the kernel would refuse the momentum 0 beside buffers: any other, and word that it is the first step.
         first = bool(bucket.k == 0 and bucket.buffers)
         decay = (0.5 if first else nearest_decay(fresh, dtype)) if bucket.buffers else 0.0
+        if bucket.buffers and decay == 0:
+            return False
         torch._fused_sgd_(
             bucket.x,
             bucket.g,

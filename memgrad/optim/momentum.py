@@ -89,9 +89,12 @@ class HeavyBall(MemoryOptimizer):
                 "state_dtype": state_dtype,
             },
         )
+        if momentum is None and viscosity is not None:
+            del self.defaults["momentum"]  # by which schedulers see that there is none to cycle
 
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
+        group.setdefault("momentum", None)
         if (group["momentum"] is None) == (group["viscosity"] is None):
             raise ValueError(
                 f"{type(self).__name__} takes one of momentum and viscosity, "
