@@ -22,6 +22,18 @@ import jax  # noqa: E402  # after the check, so that a missing jax is named
 import jax.numpy as jnp  # noqa: E402
 import optax  # noqa: E402
 
+__all__ = [
+    "MemoryAdamState",
+    "MemoryState",
+    "adana",
+    "memadam",
+    "memory_average",
+    "memsgd",
+    "polyadam",
+    "scale_by_memory",
+    "scale_by_memory_adam",
+]
+
 Tree = Any
 Number = float | jax.Array
 

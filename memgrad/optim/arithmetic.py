@@ -22,25 +22,20 @@ _SMALLEST_FRESH = {
 }
 
 
-def nearest_decay(fresh: float, dtype: torch.dtype) -> float:
+def rounded_decay(fresh: float, dtype: torch.dtype) -> float | None:
     """The decay 1 - fresh, rounded to `dtype`, so that 1 minus it is exact and the two weights sum to 1.
 
     A decay that the kernel rounds behind our back would not: at 1 - b = 2e-6 in float32 the weights would sum to
     1 +- 3e-8 and, over the 5e5 steps that such a memory averages, to 1 +- 1.5 %.
+
+    None where rounding changes `fresh`, and so the memory's degree, by more than 0.2 %. There b u would also be rounded
+    the same way at every step, because u hardly moves, and the average drift: by up to 1 % at 1 - b = 3e-6.
     """
+    if fresh < _SMALLEST_FRESH[dtype]:
+        return None
     if dtype is torch.float32:  # the case of every step; a tensor would take ten times as long
-        (rounded,) = _FLOAT32.unpack(_FLOAT32.pack(1 - fresh))
-        return rounded  # type: ignore[no-any-return]  # struct does not know what it unpacks
+        return _FLOAT32.unpack(_FLOAT32.pack(1 - fresh))[0]  # type: ignore[no-any-return]  # struct is not typed
     return torch.tensor(1 - fresh, dtype=dtype).item()
-
-
-def rounds_well(fresh: float, dtype: torch.dtype) -> bool:
-    """Whether 1 - `nearest_decay` is `fresh` to 0.2 %, and so the memory's degree.
-
-    Beyond, b u would also be rounded the same way at every step, because u hardly moves, and the average drift away:
-    by up to 1 % in float32 at 1 - b = 3e-6.
-    """
-    return fresh >= _SMALLEST_FRESH[dtype]
 
 
 class Arithmetic(Protocol):
@@ -105,8 +100,7 @@ class Single:
         for a, b in zip(v, g, strict=True):
             if isinstance(weight, Tensor):
                 a.lerp_(b * b, weight.to(a.dtype))
-            elif rounds_well(weight, a.dtype):
-                decay = nearest_decay(weight, a.dtype)
+            elif (decay := rounded_decay(weight, a.dtype)) is not None:
                 a.mul_(decay).addcmul_(b, b, value=1 - decay)  # no copy of g^2
             else:
                 a.lerp_(b * b, weight)
@@ -158,8 +152,7 @@ class Foreach:
     def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None:
         if isinstance(weight, Tensor):
             Single.lerp_square_(v, g, weight)
-        elif rounds_well(weight, v[0].dtype):
-            decay = nearest_decay(weight, v[0].dtype)
+        elif (decay := rounded_decay(weight, v[0].dtype)) is not None:
             torch._foreach_mul_(v, decay)
             torch._foreach_addcmul_(v, g, g, 1 - decay)
         else:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from memgrad.memory import Memory
-from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors
+from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors, rounded_decay
 from memgrad.optim.buckets import Bucket, as_plain_tensors, counter, lies_alike
 
 Group = dict[str, Any]
@@ -157,11 +157,12 @@ class MemoryOptimizer(Optimizer):
 
     def _buckets(self, group: Group) -> Iterable[Bucket]:
         """The group's parameters that have a gradient, together where they take the same step."""
-        buckets: dict[Any, Bucket] = {}
+        lots: dict[Any, tuple[Tensors, Tensors, list[dict[str, Any]]]] = {}
         states = self.state
         names = self._buffer_names(group)
+        marker = names[0] if names else "step"  # a state may lack its buffer where a memory follows none
         tensor_steps = bool(group["capturable"] or torch.compiler.is_compiling())
-        sort: tuple[Any, ...] | None = None
+        last: tuple[Any, Any, Any, Any] = (None, None, None, None)
         for p in group["params"]:
             g = p.grad
             if g is None:
@@ -172,25 +173,24 @@ class MemoryOptimizer(Optimizer):
                     f"step. Use dense gradients (sparse=False), or torch.optim.SGD for this parameter."
                 )
             state = states[p]
-            if not state or (names and names[0] not in state):  # the latter where a memory follows none
+            if marker not in state:
                 self._begin(state, p, group)
             k = state["step"]
             if (type(k) is int) is tensor_steps:
                 k = state["step"] = counter(k, p, as_tensor=tensor_steps)
-            dtype, device, kind = p.dtype, p.device, type(p)
-            # Mostly a parameter is of the same sort as the one before. Counters that are tensors cannot be compared
-            # without reading them, so each takes its own step.
-            if tensor_steps or (k, dtype, device, kind) != sort:
-                sort = (k, dtype, device, kind)
-                key = id(p) if tensor_steps else sort
-                bucket = buckets.get(key) or Bucket(k, [], [], tuple([[] for _ in names]), [])
-                buckets[key] = bucket
-            bucket.x.append(p)
-            bucket.g.append(g)
-            bucket.states.append(state)
-            for i, name in enumerate(names):
-                bucket.buffers[i].append(state[name])
-        return buckets.values()
+            sort = (k, p.dtype, p.device, type(p))
+            # Mostly a parameter is of the sort of the one before. Counters that are tensors cannot be compared without
+            # reading them, so each takes its own step.
+            if tensor_steps or sort != last:
+                last = sort
+                x, gradients, kept = lots.setdefault(id(p) if tensor_steps else sort, ([], [], []))
+            x.append(p)
+            gradients.append(g)
+            kept.append(state)
+        return [
+            Bucket(kept[0]["step"], x, gradients, tuple([[state[name] for state in kept] for name in names]), kept)
+            for x, gradients, kept in lots.values()
+        ]
 
     def _buffer_names(self, group: Group) -> Sequence[str]:
         return self.buffers
@@ -250,6 +250,11 @@ class MemoryOptimizer(Optimizer):
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
         """The same by a fused kernel, if it can: False, and nothing done, if not."""
         return False
+
+    def _fused_decay(self, group: Group, name: str, bucket: Bucket) -> float | None:
+        """The decay b_k of a memory as a fused kernel may have it; None where it would be rounded too much."""
+        memory = self._memories.get(group[name]) or self._memory(group, name)
+        return rounded_decay(memory.fresh(int(bucket.k)), bucket.x[0].dtype)
 
     # --- pieces of rules -----------------------------------------------------------------------------------------
 

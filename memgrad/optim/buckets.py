@@ -45,7 +45,7 @@ def lies_alike(bucket: Bucket) -> bool:
     The fused kernels walk over storage and would mix up others.
     """
     lists = (bucket.x, bucket.g, *bucket.buffers)
-    if set(map(_dtype_of, chain(*lists))) != {bucket.x[0].dtype}:
+    if set(map(_dtype_of, chain(*lists[1:]))) != {bucket.x[0].dtype}:
         return False
     if all(all(map(_is_contiguous, tensors)) for tensors in lists):
         return True

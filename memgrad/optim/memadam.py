@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
-from memgrad.optim.arithmetic import Arithmetic, nearest_decay, rounds_well
+from memgrad.optim.arithmetic import Arithmetic
 from memgrad.optim.base import Group, MemoryOptimizer
 from memgrad.optim.buckets import Bucket
 
-# The fused kernel divides by 1 - beta^step, which at this count is 1 for every beta that `rounds_well`.
+# The fused kernel divides by 1 - beta^step, which at this count is 1 for every `rounded_decay`.
 _LONG_AGO = 1e30
 
 
@@ -109,10 +109,9 @@ class MemAdam(MemoryOptimizer):
         do.add_quotient_(x, u, v, group["eps"], -self._lr(group))
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        dtype = bucket.x[0].dtype
-        fresh = float(self._memory(group).fresh(bucket.k))
-        second_fresh = float(self._memory(group, "second_memory").fresh(bucket.k))
-        if not (rounds_well(fresh, dtype) and rounds_well(second_fresh, dtype)):
+        decay = self._fused_decay(group, "memory", bucket)
+        second_decay = self._fused_decay(group, "second_memory", bucket)
+        if decay is None or second_decay is None:
             return False
         kernel = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
         step = torch.full((), _LONG_AGO, device=bucket.x[0].device)
@@ -124,8 +123,8 @@ class MemAdam(MemoryOptimizer):
             [],
             [step] * len(bucket.x),
             lr=float(self._lr(group)),
-            beta1=nearest_decay(fresh, dtype),
-            beta2=nearest_decay(second_fresh, dtype),
+            beta1=decay,
+            beta2=second_decay,
             weight_decay=group["weight_decay"],
             eps=group["eps"],
             amsgrad=False,

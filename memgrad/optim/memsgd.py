@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from memgrad.memory import Instantaneous, Memory, Polynomial
-from memgrad.optim.arithmetic import Arithmetic, nearest_decay, rounds_well
+from memgrad.memory import Memory, Polynomial
+from memgrad.optim.arithmetic import Arithmetic
 from memgrad.optim.base import Group, MemoryOptimizer
 from memgrad.optim.buckets import Bucket
 
@@ -94,7 +94,7 @@ class MemSGD(MemoryOptimizer):
         )
 
     def _buffer_names(self, group: Group) -> tuple[str, ...]:
-        return () if isinstance(self._memory(group), Instantaneous) else self.buffers
+        return () if group["memory"] == "inst" else self.buffers
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         x, k = bucket.x, bucket.k
@@ -108,23 +108,21 @@ class MemSGD(MemoryOptimizer):
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
         if group["decoupled_weight_decay"] and group["weight_decay"]:
             return False
-        dtype = bucket.x[0].dtype
-        fresh = float(self._memory(group).fresh(bucket.k))
-        if bucket.buffers and not rounds_well(fresh, dtype):
-            return False
-        # At k = 0 the kernel would refuse the momentum 0 beside buffers: any other, and word that it is the first step.
+        decay: float | None = 0.0
         first = bool(bucket.k == 0 and bucket.buffers)
-        decay = (0.5 if first else nearest_decay(fresh, dtype)) if bucket.buffers else 0.0
-        if bucket.buffers and decay == 0:
-            return False
+        if bucket.buffers:
+            # The kernel refuses the momentum 0 beside buffers: at k = 0 it gets another, and word that it is the first.
+            decay = 0.5 if first else self._fused_decay(group, "memory", bucket)
+            if not decay:
+                return False
         torch._fused_sgd_(
             bucket.x,
             bucket.g,
             bucket.buffers[0] if bucket.buffers else [],
             weight_decay=group["weight_decay"],
-            momentum=decay,
+            momentum=decay or 0.0,
             lr=float(self._lr(group)),
-            dampening=decay,
+            dampening=decay or 0.0,
             nesterov=False,
             maximize=group["maximize"],
             is_first_step=first,
