@@ -76,12 +76,14 @@ def measure(model: str, threads: int, repeats: int) -> list[str]:
     shapes = MODELS[model]
     size = sum(torch.Size(shape).numel() for shape in shapes)
     calls = max(1, 2_000_000 // size)
+    repeats *= 10 if size < 1_000_000 else 1  # short steps are the noisiest
     source, target = torch.randn(size), torch.empty(size)
     copies = [seconds(lambda: target.copy_(source), calls) for _ in range(repeats)]
     copy_speed = 2 * 4 * size / statistics.median(copies) / 1e9
     rows = []
     for name, (make_theirs, make_ours, moved) in PAIRS.items():
-        theirs, ours = make_theirs(parameters(shapes)), make_ours(parameters(shapes))
+        tensors = parameters(shapes)  # the same for both: where tensors lie in memory changes times by some percent
+        theirs, ours = make_theirs(tensors), make_ours(tensors)
         times: tuple[list[float], list[float]] = ([], [])
         for repeat in track(range(repeats + 2), description=f"{model}, {threads} threads, {name}", transient=True):
             for optimizer, taken in zip((theirs, ours), times, strict=True):

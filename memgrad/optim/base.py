@@ -225,8 +225,9 @@ class MemoryOptimizer(Optimizer):
         if isinstance(bucket.k, Tensor):
             bucket.k.add_(1)
         else:
+            following = bucket.k + 1
             for state in bucket.states:
-                state["step"] = bucket.k + 1
+                state["step"] = following
 
     def _uses_foreach(self, bucket: Bucket, group: Group) -> bool:
         if group["foreach"] is not None:
@@ -239,7 +240,7 @@ class MemoryOptimizer(Optimizer):
         if group["fused"] is False or group["foreach"] or group["differentiable"] or isinstance(bucket.k, Tensor):
             return False
         first = bucket.x[0]
-        if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES or torch.compiler.is_compiling():
+        if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES:
             return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
         return lies_alike(bucket)
 

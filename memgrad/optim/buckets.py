@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +15,6 @@ Step = int | Tensor
 # Looked up once: on small models the step is made of such look-ups.
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
 _is_contiguous = Tensor.is_contiguous
-_dtype_of = attrgetter("dtype")
 
 
 class Bucket(NamedTuple):
@@ -45,7 +42,8 @@ def lies_alike(bucket: Bucket) -> bool:
     The fused kernels walk over storage and would mix up others.
     """
     lists = (bucket.x, bucket.g, *bucket.buffers)
-    if set(map(_dtype_of, chain(*lists[1:]))) != {bucket.x[0].dtype}:
+    dtype = bucket.x[0].dtype
+    if [t for tensors in lists[1:] for t in tensors if t.dtype is not dtype]:
         return False
     if all(all(map(_is_contiguous, tensors)) for tensors in lists):
         return True
