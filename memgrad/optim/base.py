@@ -255,7 +255,9 @@ class MemoryOptimizer(Optimizer):
     def _fused_decay(self, group: Group, name: str, bucket: Bucket) -> float | None:
         """The decay b_k of a memory as a fused kernel may have it; None where it would be rounded too much."""
         memory = self._memories.get(group[name]) or self._memory(group, name)
-        return rounded_decay(memory.fresh(int(bucket.k)), bucket.x[0].dtype)
+        first = bucket.x[0]
+        # On an accelerator the kernel casts the decay to float32, whatever the parameters are.
+        return rounded_decay(memory.fresh(int(bucket.k)), first.dtype if first.is_cpu else torch.float32)
 
     # --- pieces of rules -----------------------------------------------------------------------------------------
 
