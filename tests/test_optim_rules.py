@@ -245,7 +245,7 @@ def test_the_averages_of_adana_are_polynomial_memories_of_degree_delta(delta: fl
 
 
 def test_adana_takes_the_step_of_its_definition() -> None:
-    """PEERS.md: x - lr [(g + (1+k)^{1-kappa} u) / (sqrt v + eps) + omega/(k+1) x], all by hand for delta = 1."""
+    """ADana is x - lr [(g + (1+k)^{1-kappa} u) / (sqrt v + eps) + omega/(k+1) x], all by hand for delta = 1."""
     gradients, lr, kappa, omega = [2.0, -1.0, 0.5, 3.0], 0.1, 0.6, 1.5
     feed = iter(gradients)
     make = lambda x: ADana(x, lr=lr, delta=1.0, kappa=kappa, omega=omega, eps=0.01)  # noqa: E731
