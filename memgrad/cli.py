@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,15 +129,10 @@ def _with_progress(memory: Memory, k: int) -> memgrad.Passport:
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=console, transient=True
     )
-    with bar if console.is_terminal and k > 10**7 else _nothing() as shown:
+    with bar if console.is_terminal and k > 10**7 else nullcontext() as shown:
         task = bar.add_task(f"passport of {memory}", total=k + 1) if shown else None
         report: OnProgress | None = (lambda done, _: bar.update(task, completed=done)) if task is not None else None
         return memory.passport(k, progress=report)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield None
 
 
 def _finite(value: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from memgrad.extras import require
 from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
 from memgrad.memory.kinds import as_real
+from memgrad.memory.text import as_memory
 
 require("memgrad.transforms", extra="jax", modules=("jax", "optax"))
 
@@ -75,7 +76,7 @@ def scale_by_memory(
     Reference:
         UAI 2019, Sec. 4.2 (MemSGD-p).
     """
-    memory = _as_memory("scale_by_memory", "memory", memory)
+    memory = as_memory("scale_by_memory", "memory", memory)
     accumulator_dtype = _as_dtype("scale_by_memory", accumulator_dtype)
 
     def init(params: Tree) -> MemoryState:
@@ -114,8 +115,8 @@ def scale_by_memory_adam(
     Reference:
         UAI 2019, Sec. 6 and App. B.2 with errata 18 and 19.
     """
-    memory = _as_memory("scale_by_memory_adam", "memory", memory)
-    second_memory = _as_memory("scale_by_memory_adam", "second_memory", second_memory)
+    memory = as_memory("scale_by_memory_adam", "memory", memory)
+    second_memory = as_memory("scale_by_memory_adam", "second_memory", second_memory)
     eps = _as_number("scale_by_memory_adam", "eps", eps)
     accumulator_dtype = _as_dtype("scale_by_memory_adam", accumulator_dtype)
 
@@ -323,7 +324,7 @@ def memory_average(
     Reference:
         Shamir and Zhang, *Stochastic gradient descent for non-smooth optimization*, ICML 2013.
     """
-    memory = _as_memory("memory_average", "memory", memory)
+    memory = as_memory("memory_average", "memory", memory)
     accumulator_dtype = _as_dtype("memory_average", accumulator_dtype)
 
     def init(params: Tree) -> MemoryState:
@@ -336,14 +337,6 @@ def memory_average(
         return updates, MemoryState(optax.safe_increment(state.count), average)
 
     return optax.GradientTransformationExtraArgs(init, update)
-
-
-def _as_memory(owner: str, name: str, memory: Memory | str) -> Memory:
-    if isinstance(memory, str):
-        return Memory.parse(memory)
-    if not isinstance(memory, Memory):
-        raise TypeError(f"{owner} needs a Memory or its text form, such as 'poly:2', got {name}={memory!r}.")
-    return memory
 
 
 def _as_number(owner: str, name: str, value: Number, *, or_zero: bool = False, most: float = math.inf) -> Number:

@@ -20,7 +20,7 @@ from optimizer_table import (
 )
 from torch.nn import Parameter
 
-from memgrad import HeavyBall, MemAdam, MemSGD, Nesterov, PolyAdam, Polynomial
+from memgrad import ADana, HeavyBall, MemAdam, MemSGD, Nesterov, PolyAdam, Polynomial
 from memgrad.optim.base import MemoryOptimizer
 
 
@@ -47,6 +47,7 @@ def test_a_misspelt_option_is_refused(row: Row) -> None:
         (PolyAdam, "p"),
         (PolyAdam, "beta"),
         (HeavyBall, "nesterov"),
+        (ADana, "weight_decay"),  # it has omega
     ],
 )
 def test_a_group_with_an_option_of_another_optimizer_or_of_the_constructor_is_refused(

@@ -88,6 +88,15 @@ def parse(text: str) -> Memory:
     return _build(family, unnamed, named, text)
 
 
+def as_memory(owner: str, name: str, value: Memory | str) -> Memory:
+    """A memory given as an object or in its text form, or an error that names the owner and its parameter."""
+    if isinstance(value, str):
+        return parse(value)
+    if not isinstance(value, Memory):
+        raise TypeError(f"{owner} needs a Memory or its text form, such as 'poly:2', got {name}={value!r}.")
+    return value
+
+
 def from_dict(data: Mapping[str, Any]) -> Memory:
     """The memory that `Memory.to_dict` wrote; see `Memory.from_dict`."""
     if not isinstance(data, Mapping) or not isinstance(data.get("family"), str):

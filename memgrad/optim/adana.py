@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from memgrad.memory import Polynomial
+from memgrad.memory.kinds import as_real
 from memgrad.optim.arithmetic import Arithmetic
 from memgrad.optim.base import Group, MemoryOptimizer
 from memgrad.optim.buckets import Bucket
@@ -74,7 +74,6 @@ class ADana(MemoryOptimizer):
                 "kappa": kappa,
                 "omega": omega,
                 "eps": eps,
-                "weight_decay": 0.0,
                 "maximize": maximize,
                 "foreach": foreach,
                 "fused": False,
@@ -86,16 +85,15 @@ class ADana(MemoryOptimizer):
 
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
-        for name in ("delta", "omega", "eps"):
+        group["delta"] = as_real("ADana", "delta", group["delta"], "a finite degree delta > 0")
+        for name in ("omega", "eps", "kappa"):
             self._refuse_unless_real(group, name)
-        Polynomial(group["delta"])  # refuses 0
-        self._refuse_unless_real(group, "kappa")
         if group["kappa"] > 1:
             raise ValueError(f"ADana needs 0 <= kappa <= 1, got kappa={group['kappa']!r}.")
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         x, k = bucket.x, bucket.k
-        g = self._with_weight_decay(do, bucket, group)
+        g = do.negated(bucket.g) if group["maximize"] else bucket.g
         u, v = bucket.buffers
         fresh = group["delta"] / (k + group["delta"])  # that of Polynomial(delta)
         do.lerp_(u, g, fresh)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from memgrad.memory import Memory
+from memgrad.memory.text import as_memory
 
 
 def memory_average(memory: Memory | str) -> Callable[[Tensor, Tensor, Tensor | int], Tensor]:
@@ -35,9 +36,7 @@ def memory_average(memory: Memory | str) -> Callable[[Tensor, Tensor, Tensor | i
     Reference:
         Shamir and Zhang, *Stochastic gradient descent for non-smooth optimization*, ICML 2013, Sec. 4.
     """
-    remembered = Memory.parse(memory) if isinstance(memory, str) else memory
-    if not isinstance(remembered, Memory):
-        raise TypeError(f"memory_average needs a Memory or its text form, such as 'poly:2', got {memory!r}.")
+    remembered = as_memory("memory_average", "memory", memory)
 
     @torch.no_grad()
     def average(averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:

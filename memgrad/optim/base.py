@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from memgrad.memory import Memory
+from memgrad.memory.text import as_memory
 from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors, rounded_decay
 from memgrad.optim.buckets import Bucket, as_plain_tensors, counter, lies_alike
 
@@ -74,14 +75,13 @@ class MemoryOptimizer(Optimizer):
     def _check_group(self, group: Group) -> None:
         """Refuse options that make no sense; a subclass adds its own."""
         self._refuse_unless_real(group, "lr", tensor=True)
-        self._refuse_unless_real(group, "weight_decay")
+        if "weight_decay" in self.defaults:
+            self._refuse_unless_real(group, "weight_decay")
         for name in self.memories:
             self._memory(group, name)
         self._state_dtype(group)
 
-    def _refuse_unless_real(
-        self, group: Group, name: str, *, tensor: bool = False, low: float = 0.0, high: float = math.inf
-    ) -> None:
+    def _refuse_unless_real(self, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
         value = group[name]
         if tensor and isinstance(value, Tensor):
             if value.numel() != 1:
@@ -93,9 +93,9 @@ class MemoryOptimizer(Optimizer):
             raise TypeError(f"{type(self).__name__} needs a real number {name}, got {name}={value!r}.")
         if isinstance(value, np.generic):
             group[name] = value = value.item()  # plain data, for checkpoints
-        if not low <= value < high:
+        if not 0 <= value < high:
             bound = "" if math.isinf(high) else f" < {high:g}"
-            raise ValueError(f"{type(self).__name__} needs a finite {name} >= {low:g}{bound}, got {name}={value!r}.")
+            raise ValueError(f"{type(self).__name__} needs a finite {name} >= 0{bound}, got {name}={value!r}.")
 
     def _memory(self, group: Group, name: str = "memory") -> Memory:
         """The memory in a group's option, which is put into its text form."""
@@ -103,14 +103,7 @@ class MemoryOptimizer(Optimizer):
         known = self._memories.get(value) if type(value) is str else None
         if known is not None:
             return known
-        if isinstance(value, str):
-            memory = Memory.parse(value)
-        elif isinstance(value, Memory):
-            memory = value
-        else:
-            raise TypeError(
-                f"{type(self).__name__} needs a Memory or its text form, such as 'poly:2', got {name}={value!r}."
-            )
+        memory = as_memory(type(self).__name__, name, value)
         text = str(memory)
         if len(self._memories) > 100:  # a schedule of memories must not pile them up
             self._memories = {known: each for known, each in self._memories.items() if each.is_code}
@@ -251,6 +244,30 @@ class MemoryOptimizer(Optimizer):
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
         """The same by a fused kernel, if it can: False, and nothing done, if not."""
         return False
+
+    def _fused_sgd(
+        self, bucket: Bucket, group: Group, momentum: float, *, dampening: float, nesterov: bool = False
+    ) -> bool:
+        """Step by torch's fused kernel for SGD, if it can: False, and nothing done, if not."""
+        if group["decoupled_weight_decay"] and group["weight_decay"]:
+            return False  # it has none
+        first = bool(bucket.k == 0 and bucket.buffers)
+        # It refuses the momentum 0 beside buffers. On the first step it uses one only to look ahead: it gets another.
+        if bucket.buffers and momentum == 0 and (nesterov or not first):
+            return False
+        torch._fused_sgd_(
+            bucket.x,
+            bucket.g,
+            bucket.buffers[0] if bucket.buffers else [],
+            weight_decay=group["weight_decay"],
+            momentum=momentum or (0.5 if first else 0.0),
+            lr=float(self._lr(group)),
+            dampening=dampening,
+            nesterov=nesterov,
+            maximize=group["maximize"],
+            is_first_step=first,
+        )
+        return True
 
     def _fused_decay(self, group: Group, name: str, bucket: Bucket) -> float | None:
         """The decay b_k of a memory as a fused kernel may have it; None where it would be rounded too much."""

@@ -106,25 +106,5 @@ class MemSGD(MemoryOptimizer):
         do.add_(x, direction, -self._lr(group))
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        if group["decoupled_weight_decay"] and group["weight_decay"]:
-            return False
-        decay: float | None = 0.0
-        first = bool(bucket.k == 0 and bucket.buffers)
-        if bucket.buffers:
-            # The kernel refuses the momentum 0 beside buffers: at k = 0 it gets another, and word that it is the first.
-            decay = 0.5 if first else self._fused_decay(group, "memory", bucket)
-            if not decay:
-                return False
-        torch._fused_sgd_(
-            bucket.x,
-            bucket.g,
-            bucket.buffers[0] if bucket.buffers else [],
-            weight_decay=group["weight_decay"],
-            momentum=decay or 0.0,
-            lr=float(self._lr(group)),
-            dampening=decay or 0.0,
-            nesterov=False,
-            maximize=group["maximize"],
-            is_first_step=first,
-        )
-        return True
+        decay = self._fused_decay(group, "memory", bucket) if bucket.buffers else 0.0
+        return decay is not None and self._fused_sgd(bucket, group, decay, dampening=decay)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from memgrad.memory import Polynomial
+from memgrad.memory.kinds import as_real
 from memgrad.optim.arithmetic import Arithmetic, Scalar
 from memgrad.optim.base import Group, MemoryOptimizer
 from memgrad.optim.buckets import Bucket, Step
@@ -103,8 +103,7 @@ class HeavyBall(MemoryOptimizer):
         if group["viscosity"] is None:
             self._refuse_unless_real(group, "momentum", high=1.0)
         else:
-            self._refuse_unless_real(group, "viscosity")
-            Polynomial(group["viscosity"])  # refuses 0
+            group["viscosity"] = as_real(type(self).__name__, "viscosity", group["viscosity"], "a finite viscosity > 0")
 
     @staticmethod
     def _momentum(k: Step, group: Group) -> Scalar:
@@ -120,28 +119,11 @@ class HeavyBall(MemoryOptimizer):
         do.add_(x, do.plus(g, v, self._momentum(k + 1, group)) if self._looks_ahead else v, -self._lr(group))
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        momentum = float(self._momentum(bucket.k, group))
-        first = bool(bucket.k == 0)
-        if group["decoupled_weight_decay"] and group["weight_decay"]:
-            return False
         # The kernel looks ahead with the momentum of this step; a vanishing viscosity needs the next one's.
-        if self._looks_ahead and (momentum == 0 or group["viscosity"] is not None):
+        if self._looks_ahead and group["viscosity"] is not None:
             return False
-        if momentum == 0 and not first:  # it refuses the momentum 0 beside buffers, but does not use it at first
-            return False
-        torch._fused_sgd_(
-            bucket.x,
-            bucket.g,
-            bucket.buffers[0],
-            weight_decay=group["weight_decay"],
-            momentum=momentum or 0.5,
-            lr=float(self._lr(group)),
-            dampening=0.0,
-            nesterov=self._looks_ahead,
-            maximize=group["maximize"],
-            is_first_step=first,
-        )
-        return True
+        momentum = float(self._momentum(bucket.k, group))
+        return self._fused_sgd(bucket, group, momentum, dampening=0.0, nesterov=self._looks_ahead)
 
 
 class Nesterov(HeavyBall):
