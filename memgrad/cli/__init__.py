@@ -1,0 +1,38 @@
+"""The command line. It reads arguments and prints; what it prints is computed elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import memgrad
+from memgrad.cli import memories
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Memory in optimization: choose, see and compare how an optimizer remembers past gradients.",
+)
+plot = typer.Typer(no_args_is_help=True, help="Draw a figure of the paper.")
+
+app.command()(memories.memories)
+app.command()(memories.passport)
+app.add_typer(plot, name="plot")
+plot.command("memories")(memories.plot_memories)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"memgrad {memgrad.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

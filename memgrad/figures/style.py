@@ -1,0 +1,61 @@
+"""How all figures look, and how they are saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from memgrad.files import written_whole
+
+FORMATS = ("png", "svg", "pdf")
+"""The file formats a figure can be saved in."""
+
+# Okabe and Ito's colours, told apart by all common kinds of colour vision; the dashes tell them apart in print.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-", "--")
+
+
+def lines() -> Iterator[dict[str, Any]]:
+    """The colour, dash and width of one curve after the other."""
+    return ({"color": c, "linestyle": d, "linewidth": 1.8} for c, d in cycle(zip(COLOURS, DASHES, strict=True)))
+
+
+def drawing() -> AbstractContextManager[None]:
+    """The settings under which figures are made."""
+    return rc_context(
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "legend.frameon": False,
+            "svg.hashsalt": "memgrad",
+        }
+    )
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all; return the path.
+
+    Example:
+        >>> import tempfile
+        >>> from memgrad.figures import memory_types
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(memory_types(), Path(folder) / "memory_types.svg").stat().st_size > 1000
+        True
+    """
+    path = Path(path)
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in FORMATS:
+        raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, by its file's ending, got {str(path)!r}.")
+    # Without a date the same figure is the same file.
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[ending]
+    with written_whole(path) as unfinished, rc_context({"svg.hashsalt": "memgrad"}):
+        figure.savefig(unfinished, format=ending, dpi=200, metadata=metadata)
+    return path
