@@ -1,0 +1,129 @@
+r"""What one step from $t_0$ to $t_1$ does to a velocity, exactly, while the position stands still.
+
+With $\dot V = -a V - c\,(g + \sigma \dot B)$ and the gradient $g$ held,
+
+$$V(t_1) = b\, V(t_0) - w\, g - \sqrt{v}\, \sigma \xi, \qquad
+  b = e^{-\int a}, \quad w = \int_{t_0}^{t_1} \phi(s)\, ds, \quad v = \int_{t_0}^{t_1} \phi(s)^2\, ds,$$
+
+with a standard normal $\xi$ and the push $\phi(s) = c(s)\, e^{-\int_s^{t_1} a}$: $\dot m(s)/m(t_1)$ for a memory. In
+the step from 0 a singular viscosity forgets everything, $b = 0$, so the velocity at 0 never matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity, Viscosity
+from memgrad.memory import Exponential, Logarithmic, Memory, Polynomial
+
+Times = NDArray[np.float64]
+Push = Callable[[Times, Times], Times]
+
+
+class Kick(NamedTuple):
+    """The three numbers of a step, or arrays of them, one a step."""
+
+    b: Times
+    """What is left of the old velocity."""
+    w: Times
+    """The weight of the gradient."""
+    v: Times
+    """The variance of the noise, for sigma = 1."""
+
+    def times(self, gain: float) -> Kick:
+        """The kick of gradients and noise that are `gain` times as large."""
+        return Kick(self.b, gain * self.w, gain**2 * self.v)
+
+
+def memory_kick(memory: Memory, t0: Times, t1: Times) -> Kick:
+    r"""The kick of memory: $b = m(t_0)/m(t_1)$, $w = 1 - b$, $v = \int (\dot m(s)/m(t_1))^2 ds$.
+
+    Example:
+        >>> kick = memory_kick(Polynomial(2), np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+        >>> kick.b, kick.w
+        (array([0.  , 0.25]), array([1.  , 0.75]))
+    """
+    h = t1 - t0
+    with np.errstate(divide="ignore", over="ignore"):
+        if isinstance(memory, Polynomial):
+            p, log_r = memory.p, np.log1p(-h / t1)
+            # (1 - r^(2p-1))/(2p-1), whose limit for p = 1/2 is -log r.
+            part = -log_r if p == 0.5 else -np.expm1((2 * p - 1) * log_r) / (2 * p - 1)
+            return Kick(np.exp(p * log_r), -np.expm1(p * log_r), p**2 * part / t1)
+        if isinstance(memory, Exponential):
+            a = memory.alpha
+            kept = np.exp(-a * h) * np.expm1(-a * t0) / np.expm1(-a * t1)
+            forgotten = np.expm1(-a * h) / np.expm1(-a * t1)
+            return Kick(kept, forgotten, -a / 2 * np.expm1(-2 * a * h) / np.expm1(-a * t1) ** 2)
+        if isinstance(memory, Logarithmic):
+            log1 = np.log1p(t1)
+            return Kick(np.log1p(t0) / log1, np.log1p(h / (1 + t0)) / log1, h / ((1 + t0) * (1 + t1) * log1**2))
+    b = MemoryViscosity(memory).survival(t0, t1)
+    w, v = _integrals(memory.influence, t0, t1)
+    return Kick(b, np.where(b < 0.5, 1 - b, w), v)
+
+
+def viscous_kick(viscosity: Viscosity, t0: Times, t1: Times) -> Kick:
+    r"""The kick of a heavy ball, whose gradients are not weighted: $\phi(s) = e^{-\int_s^{t_1} a}$.
+
+    Example:
+        >>> from memgrad.dynamics.viscosity import as_viscosity
+        >>> viscous_kick(as_viscosity("3/t"), np.array(0.0), np.array(4.0)).w
+        np.float64(1.0)
+    """
+    h = t1 - t0
+    if isinstance(viscosity, ConstantViscosity):
+        a = viscosity.alpha
+        return Kick(np.exp(-a * h), -np.expm1(-a * h) / a, -np.expm1(-2 * a * h) / (2 * a))
+    if isinstance(viscosity, MemoryViscosity) and isinstance(viscosity.memory, Polynomial):
+        q = viscosity.memory.p
+        with np.errstate(divide="ignore"):
+            log_r = np.log1p(-h / t1)
+        return Kick(
+            np.exp(q * log_r),
+            -t1 * np.expm1((q + 1) * log_r) / (q + 1),
+            -t1 * np.expm1((2 * q + 1) * log_r) / (2 * q + 1),
+        )
+    return Kick(viscosity.survival(t0, t1), *_integrals(viscosity.survival, t0, t1))
+
+
+def overlap(push: Push, other: Push, t0: Times, t1: Times) -> Times:
+    r"""The covariance $\int \phi_1 \phi_2\, ds$ of two equations' kicks by the same Brownian motion.
+
+    Example:
+        >>> constant, quadratic = Polynomial(1).influence, Polynomial(3).influence
+        >>> overlap(constant, quadratic, np.array(0.0), np.array(2.0))  # the integral of (1/2) (3 s^2/8)
+        array(0.5)
+    """
+    s, ds = _points(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
+    return np.asarray(np.sum(push(s, t1[..., None]) * other(s, t1[..., None]) * ds, axis=-1))
+
+
+def _integrals(push: Push, t0: Times, t1: Times) -> tuple[Times, Times]:
+    """The integrals of a push and of its square over each step."""
+    s, ds = _points(t0, t1)
+    phi = push(s, t1[..., None])
+    return np.sum(phi * ds, axis=-1), np.sum(phi**2 * ds, axis=-1)
+
+
+def _points(t0: Times, t1: Times) -> tuple[Times, Times]:
+    """Gauss-Legendre points and weights on each step, crowded towards 0 in the steps that start there.
+
+    A push is smooth but at time 0, where it may behave as a fractional power of s: s = t1 u^6 makes that smooth enough.
+    """
+    u, du = _legendre()
+    h = (t1 - t0)[..., None]
+    s, ds = t0[..., None] + h * u, h * du
+    from_zero = t0[..., None] == 0
+    return np.where(from_zero, h * u**6, s), np.where(from_zero, 6 * h * u**5 * du, ds)
+
+
+@cache
+def _legendre() -> tuple[Times, Times]:
+    x, w = np.polynomial.legendre.leggauss(32)
+    return (1 + x) / 2, w / 2

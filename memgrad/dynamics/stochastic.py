@@ -1,0 +1,242 @@
+"""Stochastic differential equations: many paths at once, exact in their noise, reproducible, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from memgrad.dynamics.equations import Equation
+from memgrad.dynamics.integrators import together
+from memgrad.dynamics.ordinary import position, times_wanted
+from memgrad.dynamics.record import Observable, Recorder
+from memgrad.dynamics.results import Ensemble
+
+Progress = Callable[[int, int], None]
+
+LANE = 8192
+"""Paths that share one stream of random numbers. A constant, because it decides which path gets which number."""
+
+_STEPS_AT_ONCE = 1024  # between two reports of progress, and two chances to be interrupted
+
+
+def simulate(
+    equation: Equation,
+    t: ArrayLike,
+    x0: ArrayLike,
+    *,
+    paths: int,
+    dt: float,
+    seed: int,
+    scheme: str = "exact",
+    start: float | None = None,
+    quantiles: Sequence[float] = (),
+    observe: Mapping[str, Observable] | None = None,
+    keep_paths: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    memory_limit: float = 4e9,
+) -> Ensemble:
+    r"""Simulate many paths of a stochastic differential equation from the position $x_0$ at time 0.
+
+    Schemes, for steps from $t_n$ to $t_{n+1} = t_n + h$:
+
+    - `exact`: $V_{n+1} = b V_n - w g(X_n) - \sqrt{v}\sigma\xi$, $X_{n+1} = X_n + h V_{n+1}$ with the exact $b, w, v$ of
+      `memgrad.dynamics.kicks`. It starts at 0, whatever the memory. First order in the position, exact in the noise
+      of the velocity.
+    - `splitting`: half a step of the position, the kick, the other half. Second order.
+    - `euler-maruyama`, also called `milstein` because the two are the same where the noise enters the velocity alone:
+      the paper's choice. It needs a `start` > 0 where the viscosity is singular. From $t = h$ the factor
+      $1 - a(h) h$ makes polynomial memory of degree $p$ overshoot by binomial coefficients of $p$, $10^{30}$ for
+      $p = 100$; so it starts at the first time with $a(t) h \le 1$ unless told otherwise.
+
+    The numbers depend on the seed, the number of paths, the coordinates and the steps, and on nothing else: not on
+    threads, progress, what is kept, or the machine's memory. Only the present state of all paths is held, so a million
+    paths need a few hundred megabytes.
+
+    Args:
+        equation: What to simulate.
+        t: The times wanted, each a multiple of dt; or one time, the end, for about 200 even times up to it.
+        x0: The position at time 0: a number or d numbers.
+        paths: How many paths, >= 1.
+        dt: The step h, finite and > 0.
+        seed: An integer >= 0.
+        scheme: `exact`, `splitting`, `euler-maruyama` or `milstein`.
+        start: When Euler-Maruyama begins, a multiple of dt, > 0 for singular equations.
+        quantiles: Levels in (0, 1) of the quantiles wanted.
+        observe: Functions of positions and velocities (paths, d) to one number a path, by name: their mean, standard
+            deviation and quantiles are in the result.
+        keep_paths: Whether to keep all paths at the wanted times.
+        threads: Threads over lanes of paths; as many as the process may use unless given.
+        progress: Called as `progress(done, total)`, in steps.
+        memory_limit: Refuse, before anything is computed, to hold more bytes than this.
+
+    Example:
+        >>> from memgrad.dynamics import HeavyBallFlow, simulate
+        >>> nesterov = HeavyBallFlow("3/t", gradient=np.ones_like, noise=1.0)
+        >>> found = simulate(nesterov, [1.0], 0.0, paths=4000, dt=0.01, seed=0)
+        >>> bool(abs(found.var_v[0, 0] - 1 / 7) < 4 * np.sqrt(2 / 4000) / 7)  # exactly t/7
+        True
+    """
+    found = simulate_together(
+        (equation,),
+        t,
+        x0,
+        paths=paths,
+        dt=dt,
+        seed=seed,
+        scheme=scheme,
+        start=start,
+        quantiles=quantiles,
+        observe=observe,
+        keep_paths=keep_paths,
+        threads=threads,
+        progress=progress,
+        memory_limit=memory_limit,
+    )
+    return found[0]
+
+
+def simulate_together(
+    equations: Sequence[Equation],
+    t: ArrayLike,
+    x0: ArrayLike,
+    *,
+    paths: int,
+    dt: float,
+    seed: int,
+    scheme: str = "exact",
+    start: float | None = None,
+    quantiles: Sequence[float] = (),
+    observe: Mapping[str, Observable] | None = None,
+    keep_paths: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    memory_limit: float = 4e9,
+) -> tuple[Ensemble, ...]:
+    r"""Simulate several equations driven by the same Brownian motion, path by path.
+
+    In one step the noise of equation $i$ is $\int \phi_i\, dB$, with its own push $\phi_i$ of the same increments $dB$.
+    These are drawn jointly, with their exact covariance $\int \phi_i \phi_j\, ds$, so that each equation alone has the
+    right law and the equations together share one motion. Euler-Maruyama uses the increments themselves. The paths of
+    one equation together with others are not those of the same seed alone.
+
+    Arguments are those of `simulate`.
+
+    Example:
+        >>> from memgrad.dynamics import HeavyBallFlow, MemoryFlow, simulate_together
+        >>> pair = [MemoryFlow("poly:3", gradient=lambda x: x, noise=1.0), HeavyBallFlow("3/t", gradient=lambda x: x)]
+        >>> noisy, calm = simulate_together(pair, [1.0], [1.0], paths=10, dt=0.1, seed=1)
+        >>> bool(noisy.var_x[0, 0] > 0), bool(calm.var_x[0, 0] > 0)
+        (True, False)
+    """
+    grid = _Grid.of(t, dt)
+    paths, seed = _whole("paths", paths, least=1), _whole("seed", seed, least=0)
+    levels = _levels(quantiles)
+    x = position(x0)
+    integrators = together(tuple(equations), x, grid.dt, scheme, start)
+    _refuse_more_than(memory_limit, len(equations), paths, x.shape[1], len(grid.stops), keep_paths)
+    recorders = [Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths) for _ in equations]
+    states = [integrator.first(x, paths) for integrator in integrators.each]
+    lanes = [slice(first, min(first + LANE, paths)) for first in range(0, paths, LANE)]
+    streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in range(len(lanes))]
+    done, total = 0, int(grid.stops[-1])
+    with np.errstate(all="ignore"), ThreadPoolExecutor(_threads(threads, len(lanes))) as pool:
+        for i, stop in enumerate(grid.stops.tolist()):
+            while done < stop:
+                upto = min(stop, done + _STEPS_AT_ONCE)
+                steps = integrators.steps(done, upto)
+                work = [
+                    pool.submit(integrators.advance, [(x[lane], v[lane]) for x, v in states], steps, stream)
+                    for lane, stream in zip(lanes, streams, strict=True)
+                ]
+                for future in work:
+                    future.result()
+                done = upto
+                if progress is not None:
+                    progress(done, total)
+            for recorder, integrator, state in zip(recorders, integrators.each, states, strict=True):
+                recorder.record(i, *integrator.at(stop, x, *state))
+    return tuple(
+        recorder.ensemble(
+            equation=str(equation),
+            scheme=scheme,
+            dt=grid.dt,
+            start=integrators.begin * grid.dt,
+            seed=seed,
+            steps=total,
+            normals=paths * integrators.normals_a_step * max(0, total - integrators.begin),
+        )
+        for recorder, equation in zip(recorders, equations, strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """The step, and the numbers of the steps after which the state is wanted."""
+
+    dt: float
+    stops: NDArray[np.int64]
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        return self.stops.astype(float) * self.dt
+
+    @staticmethod
+    def of(t: ArrayLike, dt: float) -> _Grid:
+        if isinstance(dt, bool) or not isinstance(dt, int | float | np.integer | np.floating):
+            raise TypeError(f"a step dt is a real number > 0, got dt={dt!r}.")
+        if not (0 < dt < math.inf):
+            raise ValueError(f"a step dt must be finite and > 0, got dt={dt!r}.")
+        if np.ndim(t) == 0:
+            steps = round(float(times_wanted(t)[-1]) / dt)
+            if steps == 0:
+                raise ValueError(f"the end t={t!r} must be at least one step dt={dt!r} away.")
+            return _Grid(float(dt), np.unique(np.linspace(0, steps, min(steps, 200) + 1).round().astype(np.int64)))
+        times = times_wanted(t)
+        stops = np.rint(times / dt)
+        off = np.abs(stops * dt - times) > 1e-6 * dt + 1e-12 * times
+        if np.any(off):
+            wrong = times[off][0]
+            raise ValueError(
+                f"times wanted must be multiples of the step dt={dt!r}, got t={wrong.item()!r}; the nearest is "
+                f"{float(np.rint(wrong / dt) * dt)!r}."
+            )
+        return _Grid(float(dt), stops.astype(np.int64))
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {name}={value!r}.")
+    return int(value)
+
+
+def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
+    levels = tuple(float(level) for level in quantiles)
+    if wrong := [level for level in levels if not 0 < level < 1]:
+        raise ValueError(f"levels of quantiles lie between 0 and 1, got {wrong[0]!r}.")
+    return levels
+
+
+def _threads(threads: int | None, lanes: int) -> int:
+    if threads is not None:
+        return min(_whole("threads", threads, least=1), lanes)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, lanes))
+
+
+def _refuse_more_than(limit: float, equations: int, paths: int, d: int, times: int, keep_paths: bool) -> None:
+    """State, one copy of it while it is summed up, and the kept paths."""
+    need = 8.0 * equations * paths * 2 * d * (3 + (times if keep_paths else 0))
+    if need > limit:
+        way_out = "keep fewer times, or moments and quantiles instead of paths" if keep_paths else "take fewer paths"
+        raise ValueError(
+            f"{paths} paths at {times} times need {need / 1e9:.1f} GB, more than memory_limit={limit / 1e9:g} GB: "
+            f"{way_out}, or raise memory_limit."
+        )

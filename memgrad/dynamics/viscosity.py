@@ -1,0 +1,157 @@
+r"""What slows a velocity down: the coefficient $a(t)$ of $\dot V = -a(t) V - \dots$"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memgrad.memory import Memory, Polynomial
+from memgrad.memory.kinds import as_real
+
+Times = NDArray[np.float64]
+
+
+class Viscosity(ABC):
+    r"""A viscosity $a(t) > 0$, $t > 0$, and what it leaves of a velocity: $e^{-\int_s^t a}$."""
+
+    is_singular: bool
+    """Whether $a(t)$ grows without bound as $t \\to 0$, so that the velocity at 0 cannot be chosen."""
+
+    @abstractmethod
+    def rate(self, t: Times) -> Times:
+        r"""The viscosity $a(t)$ itself, $t > 0$ (also $t = 0$ unless it is singular)."""
+
+    @abstractmethod
+    def survival(self, s: Times, t: Times) -> Times:
+        r"""The share $e^{-\int_s^t a(r) dr}$ of a velocity at time $s$ that is left at $t > 0$, $0 \le s \le t$."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The text form, which `as_viscosity` reads where it is a number or q/t."""
+
+
+@final
+@dataclass(frozen=True)
+class ConstantViscosity(Viscosity):
+    r"""The same viscosity at all times, $a(t) = \alpha$: the heavy ball of Polyak.
+
+    Args:
+        alpha: The viscosity, finite and > 0.
+
+    Example:
+        >>> float(ConstantViscosity(2.0).survival(np.array(1.0), np.array(1.5)))
+        0.36787944117144233
+    """
+
+    alpha: float
+    is_singular = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", as_real("constant viscosity", "alpha", self.alpha, "a finite alpha > 0"))
+
+    def rate(self, t: Times) -> Times:
+        """The constant, in the shape of `t`."""
+        return np.full(np.shape(t), self.alpha)
+
+    def survival(self, s: Times, t: Times) -> Times:
+        r"""The share $e^{-\alpha(t-s)}$."""
+        return np.exp(-self.alpha * (np.asarray(t) - s))
+
+    def __str__(self) -> str:
+        return f"{self.alpha:g}"
+
+
+@final
+@dataclass(frozen=True)
+class MemoryViscosity(Viscosity):
+    r"""The viscosity $a(t) = \dot m(t)/m(t)$ of a memory; $q/t$ is that of $m(t) = t^q$.
+
+    Args:
+        memory: Any memory with a memory function.
+
+    Example:
+        >>> MemoryViscosity(Polynomial(3)).rate(np.array([1.0, 6.0]))
+        array([3. , 0.5])
+    """
+
+    memory: Memory
+    is_singular = True
+
+    def __post_init__(self) -> None:
+        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+
+    def rate(self, t: Times) -> Times:
+        r"""The coefficient $\dot m(t)/m(t)$."""
+        return np.asarray(self.memory.rate(np.asarray(t, dtype=float)))
+
+    def survival(self, s: Times, t: Times) -> Times:
+        r"""The share $m(s)/m(t)$, also where $m$ itself exceeds the floats."""
+        s, t = np.broadcast_arrays(np.asarray(s, dtype=float), np.asarray(t, dtype=float))
+        if isinstance(self.memory, Polynomial):
+            return np.asarray((s / t) ** self.memory.p)
+        later = np.where(s > 0, s, t)
+        return np.where(s > 0, self.memory.influence(later, t) / self.memory.rate(later), 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.memory.p:g}/t" if isinstance(self.memory, Polynomial) else f"m'/m of {self.memory}"
+
+
+@final
+@dataclass(frozen=True)
+class HyperbolicViscosity(Viscosity):
+    r"""The viscosity $a(t) = \omega \coth(\omega t)$: what exponential memory becomes when its time is warped.
+
+    Args:
+        omega: The viscosity in the long run, finite and > 0.
+
+    Example:
+        >>> float(HyperbolicViscosity(2.0).rate(np.array(50.0)))
+        2.0
+
+    Reference:
+        Not in the paper, which says that no other time change exists (erratum 11).
+    """
+
+    omega: float
+    is_singular = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "omega", as_real("hyperbolic viscosity", "omega", self.omega, "a finite omega > 0"))
+
+    def rate(self, t: Times) -> Times:
+        r"""The viscosity $\omega \coth(\omega t)$."""
+        return np.asarray(self.omega / np.tanh(self.omega * np.asarray(t)))
+
+    def survival(self, s: Times, t: Times) -> Times:
+        r"""The share $\sinh(\omega s)/\sinh(\omega t)$."""
+        w, s, t = self.omega, np.asarray(s), np.asarray(t)
+        return np.asarray(np.exp(-w * (t - s)) * np.expm1(-2 * w * s) / np.expm1(-2 * w * t))
+
+    def __str__(self) -> str:
+        return f"{self.omega:g} coth({self.omega:g} t)"
+
+
+def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:
+    """A viscosity from what people write: a number, `"3/t"`, a memory (its rate), or a viscosity itself.
+
+    Example:
+        >>> print(as_viscosity("3/t"), as_viscosity(0.5), as_viscosity(Polynomial(2)))
+        3/t 0.5 2/t
+    """
+    if isinstance(value, Viscosity):
+        return value
+    if isinstance(value, Memory):
+        return MemoryViscosity(value)
+    if isinstance(value, str):
+        number = value.strip().removesuffix("t").rstrip().removesuffix("/")
+        try:
+            parsed = float(number)
+        except ValueError:
+            raise ValueError(f"a viscosity is written as a number, 0.5, or as 3/t, got {value!r}.") from None
+        value = parsed if number == value.strip() else Polynomial(parsed)
+        return as_viscosity(value)
+    return ConstantViscosity(value)
