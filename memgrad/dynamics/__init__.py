@@ -4,7 +4,13 @@ from memgrad.extras import require
 
 require("memgrad.dynamics", extra="lab", modules=("scipy",))
 
-from memgrad.dynamics.equations import (  # noqa: E402  # after the check, which names the extra
+from memgrad.dynamics.discrete import (  # noqa: E402  # after the check, which names the extra
+    MethodMoments,
+    laguerre_mean,
+    limit_variance,
+    method_moments,
+)
+from memgrad.dynamics.equations import (  # noqa: E402
     AmplifiedFlow,
     Equation,
     ExponentialFlow,
@@ -15,24 +21,49 @@ from memgrad.dynamics.equations import (  # noqa: E402  # after the check, which
     SecondOrder,
 )
 from memgrad.dynamics.integrators import SCHEMES  # noqa: E402
+from memgrad.dynamics.lagrangian import MemoryLagrangian, integral_residual  # noqa: E402
+from memgrad.dynamics.moments import Moments, moments  # noqa: E402
 from memgrad.dynamics.ordinary import solve  # noqa: E402
 from memgrad.dynamics.results import Ensemble, Statistics, Trajectory  # noqa: E402
 from memgrad.dynamics.stochastic import simulate, simulate_together  # noqa: E402
+from memgrad.dynamics.timewarp import TimeWarp, time_warp  # noqa: E402
+from memgrad.dynamics.viscosity import (  # noqa: E402
+    ConstantViscosity,
+    HyperbolicViscosity,
+    MemoryViscosity,
+    Viscosity,
+    as_viscosity,
+)
 
 __all__ = [
     "SCHEMES",
     "AmplifiedFlow",
+    "ConstantViscosity",
     "Ensemble",
     "Equation",
     "ExponentialFlow",
     "FirstOrder",
     "GradientFlow",
     "HeavyBallFlow",
+    "HyperbolicViscosity",
     "MemoryFlow",
+    "MemoryLagrangian",
+    "MemoryViscosity",
+    "MethodMoments",
+    "Moments",
     "SecondOrder",
     "Statistics",
+    "TimeWarp",
     "Trajectory",
+    "Viscosity",
+    "as_viscosity",
+    "integral_residual",
+    "laguerre_mean",
+    "limit_variance",
+    "method_moments",
+    "moments",
     "simulate",
     "simulate_together",
     "solve",
+    "time_warp",
 ]

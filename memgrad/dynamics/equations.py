@@ -46,7 +46,7 @@ class Equation(ABC):
         if not callable(self.gradient):
             raise TypeError(f"an equation needs a gradient, a function of positions, got {self.gradient!r}.")
         object.__setattr__(self, "_noise", as_noise(self.noise))
-        object.__setattr__(self, "_hessian", None if self.hessian is None else _symmetric(self.hessian))
+        object.__setattr__(self, "_hessian", None if self.hessian is None else symmetric(self.hessian))
 
     @property
     def volatility(self) -> Noise:
@@ -398,7 +398,8 @@ class AmplifiedFlow(FirstOrder):
         return f"amplified GD-{self._kind()}"
 
 
-def _symmetric(hessian: Any) -> Array:
+def symmetric(hessian: Any) -> Array:
+    """A Hessian as a square symmetric matrix; a number is one of shape (1, 1)."""
     matrix = np.atleast_2d(np.asarray(hessian, dtype=float))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.all(np.isfinite(matrix)):
         raise ValueError(f"a Hessian is a finite square matrix, got the shape {np.shape(hessian)}.")

@@ -100,23 +100,23 @@ def overlap(push: Push, other: Push, t0: Times, t1: Times) -> Times:
         >>> overlap(constant, quadratic, np.array(0.0), np.array(2.0))  # the integral of (1/2) (3 s^2/8)
         array(0.5)
     """
-    s, ds = _points(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
+    s, ds = quadrature(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
     return np.asarray(np.sum(push(s, t1[..., None]) * other(s, t1[..., None]) * ds, axis=-1))
 
 
 def _integrals(push: Push, t0: Times, t1: Times) -> tuple[Times, Times]:
     """The integrals of a push and of its square over each step."""
-    s, ds = _points(t0, t1)
+    s, ds = quadrature(t0, t1)
     phi = push(s, t1[..., None])
     return np.sum(phi * ds, axis=-1), np.sum(phi**2 * ds, axis=-1)
 
 
-def _points(t0: Times, t1: Times) -> tuple[Times, Times]:
+def quadrature(t0: Times, t1: Times) -> tuple[Times, Times]:
     """Gauss-Legendre points and weights on each step, crowded towards 0 in the steps that start there.
 
     A push is smooth but at time 0, where it may behave as a fractional power of s: s = t1 u^6 makes that smooth enough.
     """
-    u, du = _legendre()
+    u, du = legendre(32)
     h = (t1 - t0)[..., None]
     s, ds = t0[..., None] + h * u, h * du
     from_zero = t0[..., None] == 0
@@ -124,6 +124,7 @@ def _points(t0: Times, t1: Times) -> tuple[Times, Times]:
 
 
 @cache
-def _legendre() -> tuple[Times, Times]:
-    x, w = np.polynomial.legendre.leggauss(32)
+def legendre(n: int) -> tuple[Times, Times]:
+    """The n points and weights of Gauss-Legendre on [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(n)
     return (1 + x) / 2, w / 2

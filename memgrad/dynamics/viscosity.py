@@ -16,7 +16,11 @@ Times = NDArray[np.float64]
 
 
 class Viscosity(ABC):
-    r"""A viscosity $a(t) > 0$, $t > 0$, and what it leaves of a velocity: $e^{-\int_s^t a}$."""
+    r"""A viscosity $a(t)$, $t > 0$, and what it leaves of a velocity: $e^{-\int_s^t a}$.
+
+    It is positive but for the warps of some memories: that of logarithmic memory, which forgets so slowly that in the
+    time of the heavy ball its velocity grows.
+    """
 
     is_singular: bool
     """Whether $a(t)$ grows without bound as $t \\to 0$, so that the velocity at 0 cannot be chosen."""

@@ -1,0 +1,145 @@
+r"""The methods themselves, step by step, on a quadratic with noise: exact means, covariances and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from memgrad.dynamics.equations import symmetric
+from memgrad.dynamics.noise import as_noise
+from memgrad.dynamics.ordinary import position
+from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
+from memgrad.memory.kinds import as_real, as_step
+from memgrad.memory.text import as_memory
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MethodMoments:
+    """Mean and covariance of the iterates of a method.
+
+    Attributes:
+        k: The steps 0, ..., K.
+        mean: Means of $x_k$, shape (K+1, d).
+        cov: Covariances of $x_k$, shape (K+1, d, d).
+    """
+
+    k: NDArray[np.int64]
+    mean: Array
+    cov: Array
+
+    @property
+    def var(self) -> Array:
+        """Variances of the iterates, shape (K+1, d)."""
+        return np.diagonal(self.cov, axis1=1, axis2=2)
+
+
+def method_moments(
+    memory: Memory | str, *, lr: float, hessian: ArrayLike, x0: ArrayLike, noise: Any = 0.0, steps: int
+) -> MethodMoments:
+    r"""The exact moments of $x_{k+1} = x_k - \eta u_k$, $u_k = b_k u_{k-1} + (1-b_k)(H x_k + \xi_k)$, for any memory.
+
+    The noise $\xi_k$ is independent from step to step, with mean 0 and covariance $\sigma\sigma^T$. `poly:p` is
+    MemSGD-p, `exp:beta` bias-corrected heavy-ball and `inst` SGD.
+
+    Args:
+        memory: A memory or its text form.
+        lr: The step size $\eta$, > 0.
+        hessian: $H$, shape (d, d); the minimiser is 0.
+        x0: The first iterate.
+        noise: $\sigma$: a number >= 0 or a matrix of shape (d, r).
+        steps: How many steps, K >= 0.
+
+    Example:
+        >>> found = method_moments("poly:2", lr=0.1, hessian=1.0, x0=1.0, steps=2)
+        >>> found.mean[:, 0]  # 1F1(-k; 2; 0.2) = 1 - k y/2 + k(k-1)/2 y^2/6
+        array([1.        , 0.9       , 0.80666667])
+    """
+    memory = as_memory("method_moments", "memory", memory)
+    lr, steps = as_real("method_moments", "lr", lr, "a finite step size lr > 0"), as_step(steps)
+    x, h = position(x0), symmetric(hessian)
+    d = x.shape[1]
+    if h.shape != (d, d):
+        raise ValueError(f"the Hessian needs the shape ({d}, {d}) for x0, got {h.shape}.")
+    lam, directions = np.linalg.eigh(h)
+    s = directions.T @ as_noise(noise).covariance(d) @ directions
+    mean_x, mean_u = (x @ directions)[0], np.zeros(d)
+    xx, xu, uu = np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d))
+    means, covariances = np.empty((steps + 1, d)), np.empty((steps + 1, d, d))
+    means[0], covariances[0] = mean_x, xx
+    for k in range(steps):
+        b, f = memory.decay(k), memory.fresh(k)
+        cross = f * b * lam[:, None] * xu  # of the gradient (rows) with the old average
+        uu = b**2 * uu + cross + cross.T + f**2 * (lam[:, None] * xx * lam + s)
+        xu = b * xu + f * xx * lam
+        mean_u = b * mean_u + f * lam * mean_x
+        mean_x = mean_x - lr * mean_u
+        xx = xx - lr * (xu + xu.T) + lr**2 * uu
+        xu = xu - lr * uu
+        means[k + 1], covariances[k + 1] = mean_x, xx
+    return MethodMoments(np.arange(steps + 1), means @ directions.T, directions @ covariances @ directions.T)
+
+
+def laguerre_mean(p: float, y: ArrayLike, k: ArrayLike) -> Array:
+    r"""The mean of MemSGD-p on a quadratic over its start: $x_k/x_0 = {}_1F_1(-k; p; y)$, $y = p \eta \lambda$.
+
+    A Laguerre polynomial, $L_k^{(p-1)}(y)/L_k^{(p-1)}(0)$. It is bounded by $e^{y/2}$ for $p \ge 1$: MemSGD-p converges
+    on quadratics with every step size.
+
+    Args:
+        p: The degree of the memory, > 0.
+        y: $p \eta \lambda$.
+        k: Steps, >= 0.
+
+    Example:
+        >>> laguerre_mean(2.0, 0.2, [0, 1, 2])
+        array([1.        , 0.9       , 0.80666667])
+    """
+    p = as_real("laguerre_mean", "p", p, "a finite degree p > 0")
+    k, y = np.asarray(k), np.asarray(y, dtype=float)
+    if k.dtype.kind not in "iu" or np.any(k < 0):
+        raise ValueError(f"steps k are integers >= 0, got k={k!r}.")
+    return np.asarray(special.eval_genlaguerre(k, p - 1, y) / special.eval_genlaguerre(k, p - 1, 0.0))
+
+
+def limit_variance(memory: Memory | str, *, lr: float, curvature: float, noise: float = 1.0) -> float:
+    r"""The variance of $x_k$ as $k \to \infty$, in a direction of curvature $\lambda$ of a quadratic.
+
+    $$\text{MemSGD-}p: \frac{p\,\eta\sigma^2}{(2p-1)\lambda}, \qquad
+      \text{SGD}: \frac{\eta\sigma^2}{\lambda(2-\eta\lambda)}, \qquad
+      \text{exponential}: \frac{\eta(1+\beta)\sigma^2}{\lambda(2(1+\beta)-(1-\beta)\eta\lambda)}.$$
+
+    Args:
+        memory: `Polynomial` with p > 1/2, `Exponential` or `Instantaneous`, or a text form of one.
+        lr: The step size $\eta$; for SGD and exponential memory small enough to be stable.
+        curvature: $\lambda > 0$.
+        noise: The standard deviation $\sigma$ of the gradient's noise.
+
+    Example:
+        >>> limit_variance("poly:2", lr=0.1, curvature=1.0)  # 4/3 of SGD's, nearly
+        0.06666666666666667
+    """
+    memory = as_memory("limit_variance", "memory", memory)
+    lr = as_real("limit_variance", "lr", lr, "a finite step size lr > 0")
+    lam = as_real("limit_variance", "curvature", curvature, "a finite curvature > 0")
+    match memory:
+        case Polynomial(p=p) if p > 0.5:
+            return float(p * lr * noise**2 / ((2 * p - 1) * lam))
+        case Polynomial(p=p):
+            raise ValueError(f"the variance under polynomial memory has a limit for p > 1/2 only, got p={p!r}.")
+        case Exponential(beta=b):
+            pass
+        case Instantaneous():
+            b = 0.0
+        case _:
+            raise ValueError(f"the limit of the variance is known for poly, exp and inst, got {memory}.")
+    room = 2 * (1 + b) - (1 - b) * lr * lam
+    if room <= 0:
+        limit = 2 * (1 + b) / ((1 - b) * lam)
+        raise ValueError(f"{memory} diverges here: lr must be below {limit:g}, got lr={lr!r}.")
+    return float(lr * (1 + b) * noise**2 / (lam * room))

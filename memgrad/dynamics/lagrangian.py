@@ -1,0 +1,110 @@
+"""Where memory comes from: its Lagrangian and its integral form, and how far a solution is from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memgrad.dynamics.equations import Gradient, SecondOrder
+from memgrad.dynamics.kicks import quadrature
+from memgrad.dynamics.results import Trajectory
+from memgrad.memory import Memory
+from memgrad.memory.text import as_memory
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class MemoryLagrangian:
+    r"""The memory Lagrangian $\mathcal L(x, v, t) = \frac12 m(t) |v|^2 - \dot m(t) f(x)$.
+
+    Its Euler-Lagrange equation, $\frac{d}{dt}(m v) + \dot m \nabla f = 0$, is $m(t)$ times MG-ODE.
+
+    Args:
+        memory: A memory with a memory function, or its text form.
+        value: $f$, (paths, d) to (paths,).
+
+    Example:
+        >>> lagrangian = MemoryLagrangian("poly:2", lambda x: (x**2).sum(axis=1) / 2)
+        >>> lagrangian(np.array([[2.0]]), np.array([[3.0]]), np.array([1.0]))  # 9/2 - 2 * 2
+        array([0.5])
+
+    Reference:
+        UAI 2019, App. "variational perspective" of MG-ODE.
+    """
+
+    memory: Memory
+    value: Callable[[Array], Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memory", as_memory("MemoryLagrangian", "memory", self.memory))
+        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+
+    def __call__(self, x: Array, v: Array, t: Array) -> Array:
+        """The Lagrangian at positions and velocities (n, d) and times (n,)."""
+        kinetic = self.memory.m(t) * np.sum(v**2, axis=1) / 2
+        return np.asarray(kinetic - self.memory.dm(t) * np.asarray(self.value(x)))
+
+    def residual(self, trajectory: Trajectory, gradient: Gradient) -> Array:
+        r"""How far a solution is from the Euler-Lagrange equation over m: $\dot V + \frac{\dot m}{m}(V + \nabla f)$.
+
+        The derivative is taken from the solution by differences, so a right solution has a small residual, not 0.
+
+        Args:
+            trajectory: A solution by `solve`.
+            gradient: $\nabla f$, (paths, d) to (paths, d).
+
+        Returns:
+            Shape (n, d), for the times > 0 of the trajectory but the last.
+        """
+        at = _interpolant(trajectory)
+        t = trajectory.t[trajectory.t > 0][:-1]
+        e = 1e-3 * np.minimum(t, trajectory.t[-1] - t)[:, None]
+        one, two = (at(t + k * e[:, 0])[1] - at(t - k * e[:, 0])[1] for k in (1, 2))
+        x, v = at(t)
+        rate = np.asarray(self.memory.rate(t))[:, None]
+        return np.asarray((8 * one - two) / (12 * e) + rate * (v + np.asarray(gradient(x))))
+
+
+def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
+    r"""How far a solution is from the integral form $V(t) = -\int_0^t \phi(s, t)\, \nabla f(X(s))\, ds$.
+
+    With a memory $\phi = \dot m(s)/m(t)$: MG-ODE-INT. With constant viscosity $\phi = e^{-\alpha(t-s)}$: HB-ODE-INT-C,
+    and what is left of the first velocity is added.
+
+    Args:
+        equation: The equation that was solved.
+        trajectory: Its solution by `solve`, from time 0 on.
+
+    Returns:
+        The difference of the two sides, shape (n, d), for the times > 0 of the trajectory.
+
+    Example:
+        >>> from memgrad.dynamics import MemoryFlow, solve
+        >>> equation = MemoryFlow("log", gradient=lambda x: x)
+        >>> bool(np.abs(integral_residual(equation, solve(equation, 5.0, 1.0))).max() < 1e-7)
+        True
+    """
+    at = _interpolant(trajectory)
+    times = trajectory.t[trajectory.t > 0]
+    s, ds = quadrature(np.concatenate([[0.0], times[:-1]]), times)  # a row a panel between two times
+    panels = [equation.slope(at(row)[0]) * weights[:, None] for row, weights in zip(s, ds, strict=True)]
+    first = at(np.array([0.0]))[1]
+    residual = at(times)[1]
+    for i, t in enumerate(times):
+        now = np.array(t)
+        residual[i] += sum(equation.push(s[j], now) @ panels[j] for j in range(i + 1))
+        if not equation.is_singular:
+            residual[i] -= float(equation.damping.survival(np.array(0.0), now)) * first[0]
+    return residual
+
+
+def _interpolant(trajectory: Trajectory) -> Callable[[Array], tuple[Array, Array]]:
+    if trajectory.at is None:
+        raise ValueError("a residual needs the solution between its times: give the trajectory that solve returned.")
+    return trajectory.at

@@ -1,0 +1,214 @@
+"""Exact means and covariances of positions and velocities, on quadratics and for constant gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import solve_ivp
+
+from memgrad.dynamics.equations import Equation, FirstOrder, MemoryFlow, SecondOrder
+from memgrad.dynamics.ordinary import position, times_wanted
+from memgrad.dynamics.responses import closed_response
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean and covariance of position and velocity, at chosen times.
+
+    Attributes:
+        t: The times, shape (n,).
+        mean_x: Means of the position, shape (n, d).
+        mean_v: Means of the velocity, shape (n, d).
+        cov_xx: Covariance of the position, shape (n, d, d).
+        cov_xv: Covariance of the position (rows) with the velocity (columns).
+        cov_vv: Covariance of the velocity; infinite at t = 0 for memory with noise.
+        equation: The text of the equation.
+        method: `closed form` or `moment equations`.
+    """
+
+    t: Array
+    mean_x: Array
+    mean_v: Array
+    cov_xx: Array
+    cov_xv: Array
+    cov_vv: Array
+    equation: str
+    method: str
+
+    @property
+    def var_x(self) -> Array:
+        """Variances of the position, shape (n, d)."""
+        return np.diagonal(self.cov_xx, axis1=1, axis2=2)
+
+    @property
+    def var_v(self) -> Array:
+        """Variances of the velocity, shape (n, d)."""
+        return np.diagonal(self.cov_vv, axis1=1, axis2=2)
+
+    def expected_loss(self, hessian: ArrayLike, minimiser: ArrayLike = 0.0) -> Array:
+        r"""$E f(X(t)) - f^*$ for $f = \frac12 (x-x^*)^T H (x-x^*) + f^*$, shape (n,).
+
+        Args:
+            hessian: $H$, shape (d, d).
+            minimiser: $x^*$, shape (d,), or a number for all coordinates.
+        """
+        h = np.atleast_2d(np.asarray(hessian, dtype=float))
+        away = self.mean_x - np.asarray(minimiser, dtype=float)
+        return np.asarray(np.einsum("ni,ij,nj->n", away, h, away) + np.einsum("ij,nij->n", h, self.cov_xx)) / 2
+
+
+def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "auto") -> Moments:
+    r"""The exact moments of an equation whose gradient is affine: a quadratic, or with Hessian 0 a constant gradient.
+
+    Directions of the Hessian are treated one by one. Closed forms are used where they are known and the noise does not
+    mix directions: polynomial memory (any curvature), constant viscosity, gradient flow and the amplified flow (any),
+    exponential memory and viscosity $q/t$ (constant gradients). Elsewhere the moment equations
+
+    $$\dot C_{xx} = C_{xv} + C_{xv}^T, \quad
+      \dot C_{xv} = C_{vv} - a C_{xv} - c\, C_{xx} H, \quad
+      \dot C_{vv} = -2a C_{vv} - c\,(H C_{xv} + C_{xv}^T H) + c^2 \sigma\sigma^T$$
+
+    are solved, from the right data near 0, to about ten digits.
+
+    Args:
+        equation: What to take the moments of; it must be given its `hessian`, and a constant noise.
+        t: Increasing times >= 0; or one time, the end, for 201 even times up to it.
+        x0: The position at time 0.
+        method: `auto`, or `closed form` or `moment equations` to insist on one.
+
+    Example:
+        >>> from memgrad.dynamics import MemoryFlow, moments
+        >>> quadratic = MemoryFlow("poly:3", gradient=lambda x: x, noise=1.0, hessian=1.0)
+        >>> found = moments(quadratic, [5.0, 20.0], 1.0)
+        >>> (found.var_x + found.mean_x**2).round(10)[:, 0]
+        array([0.60022214, 0.60000746])
+
+    Reference:
+        UAI 2019, App. C, the moment equations of quadratic forgetting. *Differs*: p1' = 2 p2 and noise (p/t)^2 sigma^2
+        (errata 24, 25), and the right start (erratum 26); the closed form is not in the paper.
+    """
+    if method not in ("auto", "closed form", "moment equations"):
+        raise ValueError(f"unknown method {method!r}; known: auto, closed form, moment equations.")
+    times, x = times_wanted(t), position(x0)
+    hessian, slope = _affine(equation, x)
+    curvature, directions = np.linalg.eigh(hessian)
+    noise = directions.T @ equation.volatility.covariance(x.shape[1]) @ directions
+    mixes = np.abs(noise - np.diag(np.diagonal(noise))).max() > 1e-14 * max(np.abs(noise).max(), 1e-300)
+    response = None if method == "moment equations" or mixes else closed_response(equation, times, curvature)
+    if response is None and method == "closed form":
+        why = "its noise mixes the directions of the Hessian" if mixes else "none is known, or it cancels"
+        raise ValueError(f"no closed form for {equation} here: {why}. Use the moment equations.")
+    if response is not None:
+        variances = np.diagonal(noise)
+        covariances = tuple(_diagonal(variances * part) for part in response[2:])
+        displacement, speed = response[:2]
+    else:
+        displacement, speed, *rest = _by_moment_equations(equation, times, curvature, noise)
+        covariances = tuple(rest)
+    start = (slope @ directions)[0]
+    xx, xv, vv = (directions @ each @ directions.T if len(x[0]) > 1 else each for each in covariances)
+    return Moments(
+        t=times,
+        mean_x=x - (start * displacement) @ directions.T,
+        mean_v=-(start * speed) @ directions.T,
+        cov_xx=xx,
+        cov_xv=xv,
+        cov_vv=vv,
+        equation=str(equation),
+        method="moment equations" if response is None else "closed form",
+    )
+
+
+def _affine(equation: Equation, x0: Array) -> tuple[Array, Array]:
+    """The Hessian and the gradient at the start, after a look at whether the gradient is affine at all."""
+    hessian, d = equation.curvature, x0.shape[1]
+    if hessian.shape != (d, d):
+        raise ValueError(f"the Hessian of {equation} needs the shape ({d}, {d}) for x0, got {hessian.shape}.")
+    away = np.random.default_rng(0).standard_normal((4, d)) * (1 + np.abs(x0))
+    slope = equation.slope(x0)
+    found, expected = equation.slope(x0 + away), slope + away @ hessian
+    if not np.allclose(found, expected, rtol=1e-6, atol=1e-9 * (1 + np.abs(expected).max())):
+        raise ValueError(
+            f"exact moments need a gradient that is affine with the given Hessian; that of {equation} is not: the "
+            f"gradient differs from it by {np.abs(found - expected).max():.2g} near x0. Simulate instead."
+        )
+    return hessian, slope
+
+
+def _diagonal(values: Array) -> Array:
+    """Diagonal matrices (n, d, d) of their diagonals (n, d)."""
+    # Not values * eye: infinity times 0 would spoil the other entries.
+    matrices = np.zeros((*values.shape, values.shape[1]))
+    np.einsum("nii->ni", matrices)[...] = values
+    return matrices
+
+
+def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noise: Array) -> tuple[Array, ...]:
+    """Displacement, speed and covariances along the directions, by integration."""
+    d = len(curvature)
+    shapes = ((d,), (d,), (d, d), (d, d), (d, d))
+    sizes = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+
+    def unpack(y: Array) -> list[Array]:
+        return [part.reshape(shape) for part, shape in zip(np.split(y, sizes), shapes, strict=True)]
+
+    def derivative(t: float, y: Array) -> Array:
+        x, v, xx, xv, vv = unpack(y)
+        time = np.asarray(t)
+        if isinstance(equation, FirstOrder):
+            c = equation.gain(time)
+            falling = -c * (curvature[:, None] + curvature) * xx + c**2 * noise
+            return np.concatenate([c * (1 - curvature * x), 0 * v, falling.ravel(), 0 * xv.ravel(), 0 * vv.ravel()])
+        assert isinstance(equation, SecondOrder)
+        a, c = equation.damping.rate(time), equation.gain(time)
+        pulled = curvature[:, None] * xv
+        return np.concatenate(
+            [
+                v,
+                -a * v + c * (1 - curvature * x),
+                (xv + xv.T).ravel(),
+                (vv - a * xv - c * xx * curvature).ravel(),
+                (-2 * a * vv - c * (pulled + pulled.T) + c**2 * noise).ravel(),
+            ]
+        )
+
+    positive = times[times > 0]
+    begin = min(1e-8, 1e-5 * positive[0]) if positive.size and equation.is_singular else 0.0
+    first = _near_zero(equation, begin, d, noise)
+    found = [[part.copy() for part in _near_zero(equation, 0.0, d, noise)] for _ in times[times <= 0]]
+    if positive.size:
+        state = np.concatenate([part.ravel() for part in first])
+        solution = solve_ivp(
+            derivative, (begin, positive[-1]), state, method="DOP853", t_eval=positive, rtol=1e-11, atol=1e-14
+        )
+        if not solution.success:
+            raise ArithmeticError(f"the moment equations of {equation} could not be solved: {solution.message}")
+        found += [unpack(y) for y in solution.y.T]
+    x, v, xx, xv, vv = (np.stack(parts) for parts in zip(*found, strict=True))
+    if isinstance(equation, FirstOrder):
+        c = equation.gain(times)[:, None]
+        v, xv = c * (1 - curvature * x), -c[..., None] * xx * curvature
+        vv = c[..., None] ** 2 * curvature[:, None] * xx * curvature
+    return x, v, xx, xv, vv
+
+
+def _near_zero(equation: Equation, t: float, d: int, noise: Array) -> list[Array]:
+    """Displacement, speed and covariances at a small time, to first order in it."""
+    one, zero = np.ones(d), np.zeros((d, d))
+    if isinstance(equation, FirstOrder) or not equation.is_singular:
+        return [0 * one, 0 * one, zero, zero, zero]
+    assert isinstance(equation, SecondOrder)
+    # Near 0 every memory function is a power of t, with this degree.
+    p = float(equation.damping.rate(np.asarray(t or 1e-12)) * (t or 1e-12))
+    if isinstance(equation, MemoryFlow):
+        share = p / (2 * p - 1) if np.any(noise) else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.where(noise == 0, 0.0, share * p / np.float64(t) * noise)
+        return [t * one, one, 2 * share * t * noise, share * noise, spread]
+    scale = 1 / (2 * p + 1)
+    xv = t**2 * scale / (p + 2)
+    return [t**2 / (2 * (p + 1)) * one, t / (p + 1) * one, 2 / 3 * t * xv * noise, xv * noise, t * scale * noise]

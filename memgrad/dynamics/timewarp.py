@@ -1,0 +1,244 @@
+r"""One path at two speeds: memory in time $\tau$ is a heavy ball in time $t$.
+
+With $\dot\tau^2 = m(\tau)/\dot m(\tau)$, a solution $X$ of MG-ODE gives the solution $Y(t) = X(\tau(t))$ of
+$\ddot Y + a(t) \dot Y + \nabla f(Y) = 0$ with the viscosity $a(t) = \frac{d}{dt} \log(m(\tau)/\dot\tau)$.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from memgrad.dynamics.kicks import legendre
+from memgrad.dynamics.results import Trajectory
+from memgrad.dynamics.viscosity import HyperbolicViscosity, MemoryViscosity, Viscosity
+from memgrad.memory import Exponential, Memory, Polynomial
+from memgrad.memory.text import as_memory
+
+Array = NDArray[np.float64]
+
+
+class TimeWarp(ABC):
+    r"""The change of time $\tau(t)$ that turns memory into a heavy ball, and back."""
+
+    @property
+    @abstractmethod
+    def viscosity(self) -> Viscosity:
+        """The viscosity of the heavy ball."""
+
+    @abstractmethod
+    def memory_time(self, t: ArrayLike) -> Array:
+        r"""$\tau(t)$: the time in MG-ODE of the heavy ball's time t >= 0."""
+
+    @abstractmethod
+    def heavy_ball_time(self, tau: ArrayLike) -> Array:
+        r"""$t(\tau)$: the heavy ball's time of the time in MG-ODE."""
+
+    @abstractmethod
+    def speed(self, t: ArrayLike) -> Array:
+        r"""$\dot\tau(t)$."""
+
+    def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
+        """A solution of MG-ODE, as the heavy ball runs through it."""
+        t = self.heavy_ball_time(trajectory.t)
+        return _retimed(trajectory, t, trajectory.v * self.speed(t)[:, None])
+
+    def to_memory(self, trajectory: Trajectory) -> Trajectory:
+        """A solution of the heavy ball, as MG-ODE runs through it; the velocity at time 0 is extrapolated."""
+        t, v = trajectory.t, trajectory.v
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slowed = v / self.speed(t)[:, None]
+        if t[0] == 0:
+            # 0/0. The quotient is even in t near 0, so two early times extrapolate it to fourth order.
+            early = np.array([0.01, 0.02]) * (t[1] if len(t) > 1 else 1.0)
+            near, far = trajectory.at(early)[1] / self.speed(early)[:, None] if trajectory.at else (np.nan, np.nan)
+            slowed[0] = (4 * near - far) / 3
+        return _retimed(trajectory, self.memory_time(t), slowed)
+
+
+@final
+@dataclass(frozen=True)
+class PolynomialWarp(TimeWarp):
+    r"""$\tau = t^2/(4p)$: memory $t^p$ is the heavy ball with viscosity $(2p-1)/t$; linear memory is Nesterov's.
+
+    Args:
+        p: The degree, > 0; the viscosity needs p > 1/2.
+
+    Example:
+        >>> warp = time_warp("poly:2")
+        >>> print(warp.viscosity, warp.memory_time(4.0))
+        3/t 2.0
+
+    Reference:
+        UAI 2019, App. "time warping". *Differs*: it says that no other change of time exists (erratum 11).
+    """
+
+    p: float
+
+    @property
+    def viscosity(self) -> Viscosity:
+        """(2p - 1)/t."""
+        if self.p <= 0.5:
+            raise ValueError(
+                f"memory t^p warps to the viscosity (2p-1)/t, positive for p > 1/2 only, got p={self.p!r}."
+            )
+        return MemoryViscosity(Polynomial(2 * self.p - 1))
+
+    def memory_time(self, t: ArrayLike) -> Array:
+        r"""$t^2/(4p)$."""
+        return np.asarray(t, dtype=float) ** 2 / (4 * self.p)
+
+    def heavy_ball_time(self, tau: ArrayLike) -> Array:
+        r"""$2\sqrt{p\tau}$."""
+        return 2 * np.sqrt(self.p * np.asarray(tau, dtype=float))
+
+    def speed(self, t: ArrayLike) -> Array:
+        r"""$t/(2p)$."""
+        return np.asarray(t, dtype=float) / (2 * self.p)
+
+
+@final
+@dataclass(frozen=True)
+class ExponentialWarp(TimeWarp):
+    r"""$\tau = \frac{2}{\alpha} \log\cosh(\sqrt\alpha t/2)$: exponential memory, with a viscosity that settles.
+
+    Args:
+        alpha: The rate of forgetting, > 0.
+
+    Example:
+        >>> from memgrad import Exponential
+        >>> print(time_warp(Exponential.from_alpha(4.0)).viscosity)
+        2 coth(2 t)
+    """
+
+    alpha: float
+
+    @property
+    def viscosity(self) -> Viscosity:
+        r"""$\sqrt\alpha \coth(\sqrt\alpha t)$."""
+        return HyperbolicViscosity(float(np.sqrt(self.alpha)))
+
+    def memory_time(self, t: ArrayLike) -> Array:
+        r"""$\frac{2}{\alpha} \log\cosh(\sqrt\alpha t/2)$, also where the cosh exceeds the floats."""
+        z = np.sqrt(self.alpha) * np.asarray(t, dtype=float) / 2
+        # log cosh z = log(1 + 2 sinh(z/2)^2), which keeps the digits of a small z.
+        small = np.log1p(2 * np.sinh(np.minimum(z, 1.0) / 2) ** 2)
+        large = z + np.log1p(np.exp(-2 * z)) - np.log(2)
+        return np.asarray(2 / self.alpha * np.where(z < 1, small, large))
+
+    def heavy_ball_time(self, tau: ArrayLike) -> Array:
+        r"""The inverse, $\frac{2}{\sqrt\alpha} \mathrm{arcosh}(e^{\alpha\tau/2})$."""
+        y = self.alpha * np.asarray(tau, dtype=float) / 2
+        # arcosh(e^y) = y + log(1 + sqrt(1 - e^(-2y))).
+        return np.asarray(2 / np.sqrt(self.alpha) * (y + np.log1p(np.sqrt(-np.expm1(-2 * y)))))
+
+    def speed(self, t: ArrayLike) -> Array:
+        r"""$\tanh(\sqrt\alpha t/2)/\sqrt\alpha$."""
+        root = np.sqrt(self.alpha)
+        return np.asarray(np.tanh(root * np.asarray(t, dtype=float) / 2) / root)
+
+
+@final
+@dataclass(frozen=True)
+class QuadratureWarp(TimeWarp):
+    r"""The warp of any memory: $t(\tau) = \int_0^\tau \sqrt{\dot m(s)/m(s)}\, ds$ by quadrature, inverted by Newton.
+
+    Args:
+        memory: A memory with a memory function.
+
+    Example:
+        >>> warp = QuadratureWarp(Polynomial(2))
+        >>> round(float(warp.memory_time(4.0)), 12)
+        2.0
+    """
+
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+
+    @property
+    def viscosity(self) -> Viscosity:
+        r"""$\frac{d}{dt}\log(m(\tau)/\dot\tau)$."""
+        return WarpedViscosity(self)
+
+    def heavy_ball_time(self, tau: ArrayLike) -> Array:
+        r"""The integral of $\sqrt{\dot m/m}$, whose singularity at 0 the substitution $s = \tau u^4$ removes."""
+        u, du = legendre(64)
+        tau = np.asarray(tau, dtype=float)[..., None]
+        s = np.where(tau > 0, tau, 1.0) * u**4
+        return np.asarray(np.sum(np.sqrt(self.memory.rate(s)) * 4 * tau * u**3 * du, axis=-1))
+
+    def memory_time(self, t: ArrayLike) -> Array:
+        r"""The inverse, by Newton's method in $\sqrt\tau$, in which the function is almost straight near 0."""
+        t = np.asarray(t, dtype=float)
+        degree = float(self.memory.rate(1e-9)) * 1e-9  # near 0 every memory function is a power of t
+        z = np.where(t > 0, t, 1.0) / (2 * np.sqrt(degree))
+        for _ in range(50):
+            tau = z**2
+            step = (self.heavy_ball_time(tau) - t) / (2 * z * np.sqrt(self.memory.rate(tau)))
+            z = np.maximum(z - step, z / 10)
+            if np.all((np.abs(step) <= 1e-13 * z) | (t == 0)):
+                break
+        return np.where(t > 0, z**2, 0.0)
+
+    def speed(self, t: ArrayLike) -> Array:
+        r"""$1/\sqrt{\dot m(\tau)/m(\tau)}$."""
+        tau = self.memory_time(t)
+        return np.where(tau > 0, 1 / np.sqrt(self.memory.rate(np.where(tau > 0, tau, 1.0))), 0.0)
+
+
+@final
+@dataclass(frozen=True)
+class WarpedViscosity(Viscosity):
+    r"""The viscosity of a memory's warp: $\sqrt{r}\,(1 + \dot r/(2 r^2))$ at $\tau(t)$, with $r = \dot m/m$."""
+
+    warp: QuadratureWarp
+    is_singular = True
+
+    def rate(self, t: Array) -> Array:
+        """The viscosity, with the derivative of the memory's rate by differences."""
+        tau = np.asarray(self.warp.memory_time(t))
+        r = self.warp.memory.rate
+        e = 1e-3 * tau
+        # Five points: an error of e^4 in the derivative, well above rounding.
+        slope = (8 * (r(tau + e) - r(tau - e)) - (r(tau + 2 * e) - r(tau - 2 * e))) / (12 * e)
+        return np.asarray(np.sqrt(r(tau)) * (1 + slope / (2 * r(tau) ** 2)))
+
+    def survival(self, s: Array, t: Array) -> Array:
+        r"""The ratio of $m(\tau)/\dot\tau$ at two times."""
+        of_memory = MemoryViscosity(self.warp.memory)
+        older, newer = self.warp.memory_time(s), self.warp.memory_time(t)
+        later = np.where(older > 0, older, newer)
+        return np.where(
+            older > 0, of_memory.survival(older, newer) * np.sqrt(of_memory.rate(later) / of_memory.rate(newer)), 0.0
+        )
+
+    def __str__(self) -> str:
+        return f"warp of {self.warp.memory}"
+
+
+def time_warp(memory: Memory | str) -> TimeWarp:
+    """The change of time of a memory: a closed form for polynomial and exponential memory, quadrature for others.
+
+    Example:
+        >>> time_warp("poly:1")
+        PolynomialWarp(p=1.0)
+        >>> print(time_warp("log").viscosity)
+        warp of log
+    """
+    memory = as_memory("time_warp", "memory", memory)
+    if isinstance(memory, Polynomial):
+        return PolynomialWarp(memory.p)
+    if isinstance(memory, Exponential):
+        return ExponentialWarp(memory.alpha)
+    return QuadratureWarp(memory)
+
+
+def _retimed(trajectory: Trajectory, t: Array, v: Array) -> Trajectory:
+    return dataclasses.replace(trajectory, t=t, v=v, equation=f"{trajectory.equation}, warped", at=None)
