@@ -1,0 +1,59 @@
+"""The theorems as functions: bounds that check their assumptions, and the advice that follows from them."""
+
+from memgrad.extras import require
+
+require("memgrad.theory", extra="lab", modules=("scipy",))
+
+from memgrad.theory.advice import Advice, best_degree, best_lr  # noqa: E402  # after the check, which names the extra
+from memgrad.theory.bounds import AssumptionError, Bound  # noqa: E402
+from memgrad.theory.continuous import exponential, instantaneous, polynomial  # noqa: E402
+from memgrad.theory.discrete import discrete_master, memsgd  # noqa: E402
+from memgrad.theory.heavy_ball import (  # noqa: E402
+    Polyak,
+    heavy_ball,
+    heavy_ball_bounded,
+    heavy_ball_gradient,
+    polyak,
+)
+from memgrad.theory.linear_rates import (  # noqa: E402
+    GammaBounds,
+    best_gamma,
+    exponential_general,
+    exponential_strongly_convex,
+    gamma_bounds,
+    heavy_ball_strongly_convex,
+)
+from memgrad.theory.master import master  # noqa: E402
+from memgrad.theory.registry import Entry, Parameter, bounds  # noqa: E402
+from memgrad.theory.tables import TABLE_1, TABLE_3, Row  # noqa: E402
+
+__all__ = [
+    "TABLE_1",
+    "TABLE_3",
+    "Advice",
+    "AssumptionError",
+    "Bound",
+    "Entry",
+    "GammaBounds",
+    "Parameter",
+    "Polyak",
+    "Row",
+    "best_degree",
+    "best_gamma",
+    "best_lr",
+    "bounds",
+    "discrete_master",
+    "exponential",
+    "exponential_general",
+    "exponential_strongly_convex",
+    "gamma_bounds",
+    "heavy_ball",
+    "heavy_ball_bounded",
+    "heavy_ball_gradient",
+    "heavy_ball_strongly_convex",
+    "instantaneous",
+    "master",
+    "memsgd",
+    "polyak",
+    "polynomial",
+]

@@ -1,0 +1,158 @@
+"""What a bound is: a number with the theorem it comes from and the assumptions under which it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = float | NDArray[np.float64]
+
+# Two ways to compute the same limit differ by rounding; a value within it counts as at the limit.
+ROUNDING = 1e-12
+
+
+class AssumptionError(ValueError):
+    """An assumption of a theorem does not hold for the numbers given, so the theorem says nothing about them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    r"""A proven upper bound, as a value: the number, its two parts, and what it rests on.
+
+    `value = rate + ball`: the *rate* is what is left of the start and vanishes with time, the *ball* is what the noise
+    leaves for ever. They are floats for one time or step and arrays for an array of them.
+
+    Args:
+        name: The function of `memgrad.theory` that made it.
+        about: The quantity that it bounds.
+        variable: `t` for continuous time, `k` for steps.
+        at: The times or steps.
+        rate: The part that the start contributes.
+        ball: The part that the noise contributes.
+        theorem: Where it is proved, and the erratum where the printed form is corrected.
+        assumptions: What was checked, with the numbers put in.
+        given: What cannot be checked from numbers and was taken on trust.
+
+    Example:
+        >>> from memgrad.theory import polynomial
+        >>> bound = polynomial(t=10, degree=2, distance=1, noise=0.5, dimension=3)
+        >>> bound.value, bound.rate, bound.ball
+        (0.775, 0.025, 0.75)
+        >>> print(bound)
+        E f(X(t)) - f* <= 0.775 at t = 10
+          rate      0.025
+          ball      0.75
+          theorem   UAI 2019, Theorem D.3
+          checked   p >= 1 + 1/tau (2 >= 2)
+          given     f is smooth and tau-weakly quasi-convex (H1') with tau = 1
+          given     |sigma(x) sigma(x)^T| <= noise^2 = 0.25 for all x (H0c)
+    """
+
+    name: str
+    about: str
+    variable: str
+    at: Values
+    rate: Values
+    ball: Values
+    theorem: str
+    assumptions: tuple[str, ...]
+    given: tuple[str, ...]
+    value: Values = field(init=False)
+
+    def __post_init__(self) -> None:
+        at, rate, ball = np.broadcast_arrays(self.at, self.rate, self.ball)
+        parts = {"at": at, "rate": rate, "ball": ball, "value": rate + ball}
+        for name, part in parts.items():
+            values = np.array(part, dtype=np.float64)
+            values.setflags(write=False)  # frozen, as the rest
+            object.__setattr__(self, name, values.item() if values.ndim == 0 else values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The bound as plain data, arrays as lists.
+
+        Example:
+            >>> from memgrad.theory import memsgd
+            >>> bound = memsgd(k=[0, 9], degree=2, lr=0.5, smoothness=1, distance=1, noise=0, dimension=1)
+            >>> bound.to_dict()["value"]
+            [0.5, 0.05]
+        """
+        numbers = {name: getattr(self, name) for name in ("at", "value", "rate", "ball")}
+        return {
+            "name": self.name,
+            "about": self.about,
+            "variable": self.variable,
+            **{name: part if isinstance(part, float) else part.tolist() for name, part in numbers.items()},
+            "theorem": self.theorem,
+            "assumptions": list(self.assumptions),
+            "given": list(self.given),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Each entry as (what it is, its text), ready to print.
+
+        Example:
+            >>> from memgrad.theory import instantaneous
+            >>> instantaneous(t=1, distance=1, noise=1, dimension=1).rows()[0]
+            ('rate', '0.5')
+        """
+        return [
+            ("rate", _text(self.rate)),
+            ("ball", _text(self.ball)),
+            ("theorem", self.theorem),
+            *(("checked", statement) for statement in self.assumptions),
+            *(("given", statement) for statement in self.given),
+        ]
+
+    def __str__(self) -> str:
+        first = f"{self.about} <= {_text(self.value)} at {self.variable} = {_text(self.at)}"
+        return "\n".join([first, *(f"  {what:<9} {text}" for what, text in self.rows())])
+
+
+def _text(values: Values) -> str:
+    if isinstance(values, float):
+        return f"{values:.6g}"
+    flat = [f"{value:.6g}" for value in values.flat]
+    return ", ".join(flat if len(flat) <= 6 else [*flat[:3], "...", *flat[-2:]])
+
+
+def assume(owner: str, statement: str, value: float, limit: float, *, otherwise: str) -> str:
+    """The statement with its numbers, or an `AssumptionError` that says it and, in `otherwise`, the way out.
+
+    The statement is `name >= rule` or `name <= rule`, where `rule` has the value `limit`.
+    """
+    name, relation, rule = statement.split(" ", 2)
+    slack = ROUNDING * abs(limit)
+    if not (value >= limit - slack if relation == ">=" else value <= limit + slack):
+        equals = "" if rule == f"{limit:g}" else f" = {limit:.6g}"
+        raise AssumptionError(f"{owner} needs {statement}{equals}, got {name} = {value:.6g}: {otherwise}.")
+    return f"{statement} ({value:.6g} {relation} {limit:.6g})"
+
+
+def assume_growth(owner: str, letter: str, constant: float, gap: float, distance: float) -> str:
+    """The statement that a function which grows like constant/2 |x - x*|^2 can have these starting values."""
+    return assume(
+        owner,
+        f"gap >= {letter}/2 distance^2",
+        gap,
+        constant / 2 * distance**2,
+        otherwise=f"no function with {letter} = {constant:g} starts so; give gap = f(x0) - f* and distance = |x0 - x*| "
+        f"of the same x0, or a smaller {letter}",
+    )
+
+
+def noise_given(noise: float) -> str:
+    """(H0c), with its number."""
+    return f"|sigma(x) sigma(x)^T| <= noise^2 = {noise**2:g} for all x (H0c)"
+
+
+def covariance_given(noise: float) -> str:
+    """(H0d), with its number."""
+    return f"the covariance of the stochastic gradient is <= noise^2 = {noise**2:g} in every direction (H0d)"
+
+
+def quasi_convex_given(tau: float) -> str:
+    """(H1'), with its number."""
+    return f"f is smooth and tau-weakly quasi-convex (H1') with tau = {tau:g}"

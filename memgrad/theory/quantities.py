@@ -1,0 +1,120 @@
+"""The numbers that bounds are made of: what each means, and what it may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number that a bound takes, under one name with one meaning in all of them.
+
+    Args:
+        meaning: What it is, in the paper's letters.
+        domain: What it may be, in words.
+        low: The smallest value.
+        above_low: Whether the smallest value itself is excluded.
+        below: What it must be smaller than.
+        is_count: Whether it must be an integer.
+    """
+
+    meaning: str
+    domain: str
+    low: float = 0.0
+    above_low: bool = False
+    below: float = math.inf
+    is_count: bool = False
+
+    def admits(self, value: float) -> bool:
+        """Whether the value lies in the domain."""
+        inside = (value > self.low if self.above_low else value >= self.low) and value < self.below
+        return inside and (not self.is_count or value == math.floor(value))
+
+
+def _positive(meaning: str) -> Quantity:
+    return Quantity(meaning, "finite and > 0", above_low=True)
+
+
+def _nonnegative(meaning: str) -> Quantity:
+    return Quantity(meaning, "finite and >= 0")
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "t": _nonnegative("time, or an array of times"),
+    "k": Quantity("step, counted from 0, or an array of steps", "an integer >= 0", is_count=True),
+    "steps": Quantity("number of steps in the budget", "an integer >= 1", low=1, is_count=True),
+    "start": _nonnegative("time at which the equation starts, with X = x0 and V = 0"),
+    "distance": _nonnegative("|x0 - x*|"),
+    "gap": _nonnegative("f(x0) - f*"),
+    "noise": _nonnegative("sigma_*: the largest standard deviation of the gradient noise in any direction"),
+    "dimension": Quantity("d, the number of parameters", "an integer >= 1", low=1, is_count=True),
+    "degree": _positive("p, the degree of polynomial memory"),
+    "alpha": _positive("rate of forgetting, or viscosity"),
+    "tau": _positive("constant of weak quasi-convexity: 1 for convex functions, 2 for quadratics"),
+    "lr": _positive("learning rate"),
+    "momentum": Quantity("beta, the constant decay of heavy-ball", ">= 0 and < 1", below=1.0),
+    "smoothness": _positive("L, the Lipschitz constant of the gradient"),
+    "strong_convexity": _positive("mu, the constant of strong convexity"),
+    "growth": _positive("mu-tilde: f-tilde(x) - f-tilde* >= growth/2 |x - x*|^2"),
+    "gradient": _nonnegative("G, the largest norm of the exact gradient"),
+    "beta": _positive("weight of the position in the Lyapunov function, or an array of them"),
+    "mu": _positive("mu-tilde: f-tilde(x) - f-tilde* >= mu/2 |x - x*|^2"),
+}
+"""Every number a bound takes, by its name."""
+
+
+def numbers(owner: str, **values: Any) -> tuple[float, ...]:
+    """The values as floats in their order, or an error that names the owner, the quantity, its domain and the value."""
+    return tuple(_number(owner, name, value) for name, value in values.items())
+
+
+def _number(owner: str, name: str, value: Any) -> float:
+    quantity = QUANTITIES[name]
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(
+            f"{owner} needs one number {name} ({quantity.meaning}), "
+            f"got {name}={value!r} of type {type(value).__name__}."
+        )
+    number = float(value)
+    if not (quantity.admits(number) and math.isfinite(number)):
+        raise ValueError(f"{owner} needs {name} ({quantity.meaning}) to be {quantity.domain}, got {name}={number:g}.")
+    return number
+
+
+def times(owner: str, t: Any, *, positive: bool = False) -> NDArray[np.float64]:
+    """The time or times as an array of floats, or an error that names the owner and the value."""
+    domain = "finite and > 0" if positive else "finite and >= 0"
+    values = series(owner, "t", t)
+    return _inside(owner, "t", values, np.isfinite(values) & ((values > 0) if positive else (values >= 0)), domain)
+
+
+def steps(owner: str, k: Any) -> NDArray[np.float64]:
+    """The step or steps as an array of floats, or an error that names the owner and the value."""
+    values = series(owner, "k", k)
+    inside = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
+    return _inside(owner, "k", values, inside, QUANTITIES["k"].domain)
+
+
+def series(owner: str, name: str, values: Any) -> NDArray[np.float64]:
+    """Real numbers as an array of floats, or an error."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{owner} needs a number {name} or an array of them, got {name}={values!r}.")
+    if array.size == 0:
+        raise ValueError(f"{owner} needs at least one {name}, got an empty array.")
+    return array.astype(np.float64)
+
+
+def _inside(
+    owner: str, name: str, values: NDArray[np.float64], inside: NDArray[np.bool_], domain: str
+) -> NDArray[np.float64]:
+    if not np.all(inside):
+        wrong = values[~inside].flat[0]
+        raise ValueError(f"{owner} needs {name} ({QUANTITIES[name].meaning}) to be {domain}, got {name}={wrong:g}.")
+    return values
