@@ -32,7 +32,8 @@ def exponential_general(
     + \frac{(\alpha-\gamma)^2}{2} |x_0 - x^*|^2 \right) + \frac{d\, \tilde\sigma_*^2}{2 \gamma} (1 - e^{-\gamma t})$$
 
     $\tilde f = C f$ and $\tilde\sigma = C \sigma$, where $C = \alpha$ is exponential memory
-    (`exponential_strongly_convex`) and $C = 1$ is heavy-ball (`heavy_ball_strongly_convex`). The exponent $\gamma$ is `best_gamma`.
+    (`exponential_strongly_convex`) and $C = 1$ is heavy-ball (`heavy_ball_strongly_convex`).
+    The exponent $\gamma$ is `best_gamma`.
 
     Args:
         t: Time, finite and >= 0; one or an array.

@@ -131,7 +131,7 @@ def _cut(memory: Memory, start: float, at: Array) -> _Panels:
     stop = float(at[-1])
     ends = [start or FIRST_TIME * stop]
     while ends[-1] < stop and len(ends) <= MOST_PANELS:
-        ends.append(ends[-1] + min(LONGEST_PANEL * ends[-1], 0.5 / memory.rate(ends[-1])))
+        ends.append(ends[-1] + min(LONGEST_PANEL * ends[-1], 0.5 / _rate(memory, ends[-1])))
     if ends[-1] < stop:
         raise ValueError(
             f"master needs a grid fine against 1/a(t), and {memory} forgets too fast for one up to t={stop:g} "
@@ -144,13 +144,17 @@ def _cut(memory: Memory, start: float, at: Array) -> _Panels:
     points = np.concatenate((left, left + (right - left) * x), axis=1)
     later = points[:, :, None] + (right - points)[:, :, None] * x
     rate = memory.rate(points)
-    if not np.all((rate > 0) & np.isfinite(rate)):
-        wrong = float(points[~((rate > 0) & np.isfinite(rate))].flat[0])
-        raise ValueError(f"master needs m'(t)/m(t) finite and > 0, and {memory} has none at t={wrong:g}: start later.")
     # m(s)/m(u) by way of influences, which stay finite where m itself overflows.
     kept = memory.influence(points, np.broadcast_to(right, points.shape)) / rate
     inner = memory.influence(np.broadcast_to(points[:, :, None], later.shape), later) @ w * (right - points) / rate
     return _Panels(grid, points, w, rate, kept, inner)
+
+
+def _rate(memory: Memory, t: float) -> float:
+    a = float(memory.rate(t))
+    if not 0 < a < math.inf:
+        raise ValueError(f"master needs m'(t)/m(t) finite and > 0, and {memory} has {a:g} at t={t:.3g}: start later.")
+    return a
 
 
 def _lyapunov(memory: Memory, panels: _Panels, lam: Callable[[Array], Array] | None) -> _Lyapunov:
@@ -177,22 +181,35 @@ def _solution(memory: Memory, panels: _Panels) -> Array:
 
 
 def _tail(memory: Memory, t: float) -> float:
-    a = memory.rate(t)
+    """The same at one time, by quadrature up to infinity."""
+    a = _rate(memory, t)
 
     def integrand(y: float) -> float:  # s = t + (e^y - 1)/a turns algebraic tails into exponential ones
-        if y > 600:  # beyond the floats; no memory is asked for a time so far away
+        if y > 600:
             return 0.0
-        return float(memory.influence(t, t + math.expm1(y) / a) * math.exp(y) / a**2)
+        try:
+            share = float(memory.influence(t, t + math.expm1(y) / a)) * math.exp(y) / a**2
+        except OverflowError:
+            return 0.0
+        return share if math.isfinite(share) else 0.0  # m(s) has outgrown the floats
 
-    value, _, *rest = quad(integrand, 0, np.inf, epsabs=0.0, epsrel=1e-11, limit=500, full_output=1)
-    far = t * 1e50
-    if len(rest) > 1 or not np.isfinite(value) or far * memory.rate(far) <= 1:
-        raise AssumptionError(
-            f"master needs a memory whose integral of 1/m(s) up to infinity is finite, so that lambda stays positive, "
-            f"and {memory} grows too slowly: take one that grows faster than t, or give a lam that is positive up to "
-            f"the last time."
-        )
-    return float(value)
+    if _last_degree(memory, t) > 1:
+        value, _, *rest = quad(integrand, 0, np.inf, epsabs=0.0, epsrel=1e-11, limit=500, full_output=1)
+        if len(rest) == 1 and value > 0:  # a second entry would be the warning
+            return float(value)
+    raise AssumptionError(
+        f"master needs a finite integral of 1/m(s) up to infinity, so that lambda stays positive, and {memory} grows "
+        f"too slowly: take a memory that grows faster than t, or give a lam that is positive up to the last time."
+    )
+
+
+def _last_degree(memory: Memory, t: float) -> float:
+    """The degree of the polynomial memory that forgets as fast, as late as the floats let it be seen."""
+    for factor in (1e50, 1e20, 1e8, 1e3, 10.0):
+        degree = float(memory.rate(t * factor)) * t * factor
+        if not math.isnan(degree):
+            return degree
+    return math.nan
 
 
 def _given_solution(memory: Memory, panels: _Panels, lam: Callable[[Array], Array]) -> Array:
@@ -216,11 +233,13 @@ def _assume_slow_growth(memory: Memory, panels: _Panels, lyapunov: _Lyapunov, ta
     growth, allowed = np.diff(lyapunov.r), tau * lyapunov.growth
     wrong = growth > allowed * (1 + AGREES)
     if np.any(wrong):
-        i = int(np.argmax(growth / allowed))
+        first, last = panels.ends[np.argmax(wrong)], panels.ends[len(wrong) - np.argmax(wrong[::-1])]
+        way_out = "take a memory that forgets faster there, or another lam"
+        if last < panels.ends[-1]:
+            way_out = f"start after t={last:.3g}, or {way_out}"
         raise AssumptionError(
-            f"master needs r' <= tau lambda a, and {memory} with tau = {tau:g} violates it from "
-            f"t={panels.ends[int(np.argmax(wrong))]:.3g} on, most near t={panels.ends[i]:.3g} (by the factor "
-            f"{growth[i] / allowed[i]:.4g}): take a memory that forgets faster at the start, or start later."
+            f"master needs r' <= tau lambda a, and {memory} with tau = {tau:g} violates it from t={first:.3g} to "
+            f"t={last:.3g} (up to {np.max(growth / allowed):.4g} times): {way_out}."
         )
     return f"r' <= tau lambda a (largest ratio {max(float(np.max(growth / allowed)), 0.0):.6g})"
 

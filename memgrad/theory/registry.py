@@ -35,7 +35,7 @@ FUNCTIONS: tuple[tuple[Callable[..., Bound], str], ...] = (
 OTHERS: Mapping[str, tuple[str, str]] = {
     "memory": ("memory", "a memory with a memory function m(t), or its text form"),
     "lambdas": ("numbers", "lambda_0 = 0, lambda_1, ..., each at most 1 above the one before"),
-    "tight": ("flag", "whether to take the largest gamma that the proof allows"),
+    "tight": ("flag", "whether to take the best constants that the proof allows"),
     "lam": ("code", "a function of time that solves lam' = a lam - 1"),
 }
 
