@@ -71,3 +71,9 @@ def test_figures_without_matplotlib_say_what_to_install() -> None:
     code = HIDE.format(hidden={"matplotlib"}) + "import memgrad.figures"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "ImportError: memgrad.figures needs matplotlib" in done.stderr
+
+
+def test_bounds_without_scipy_say_what_to_install() -> None:
+    code = HIDE.format(hidden={"scipy"}) + "import memgrad.theory"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "ImportError: memgrad.theory needs scipy, which is not installed: pip install 'memgrad[lab]'" in done.stderr
