@@ -45,7 +45,7 @@ BY_HAND: dict[str, tuple[dict[str, Any], float, float]] = {
     "exponential": ({**CURVED, "tau": 0.5}, (6 / 2 + 2) / 0.5 / 5, 0.75 / 2 / 0.5),
     "polynomial": ({**CONTINUOUS, "degree": 3}, 4 * 4 / (6 * 5), 3 * 0.75 / 2),
     "master": ({**CONTINUOUS, "memory": "poly:3"}, 4 * 4 / (6 * 5), 3 * 0.75 / 2),
-    # alpha = 2 <= (1+2)/2 sqrt(4) = 3, so gamma = 2/3 and alpha - gamma = 4/3.
+    # alpha = 2 <= 3/2 sqrt(3) = 2.6, so gamma = 2/3 and alpha - gamma = 4/3.
     "exponential_general": (
         {**CURVED, "growth": 3, "tau": 1},
         np.exp(-10 / 3) * (6 + 16 / 18 * 4),
