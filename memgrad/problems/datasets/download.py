@@ -1,0 +1,114 @@
+"""Downloads that go on where they were interrupted.
+
+pooch names, checks and keeps the files, but starts anew when it is interrupted. Its downloader is therefore ours: what
+has arrived is kept in a file with the ending `.part`, and the server is asked for the rest (HTTP `Range`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from memgrad.problems.datasets.catalogue import Download
+
+Progress = Callable[[str, int, int], None]
+"""A function of what is being done, how many bytes are done, and of how many; 0 if that is not known."""
+
+_CHUNK = 1 << 18
+_TIMEOUTS = (10, 60)  # seconds to connect, and between two bytes
+_PARTIAL, _NOT_SATISFIABLE = 206, 416
+
+
+def download(wanted: Download, folder: Path, progress: Progress) -> Path:
+    """The file in `folder`, downloaded and checked against its hash unless it is there already."""
+    import pooch
+
+    part = folder / f"{wanted.file}.part"
+
+    def resuming(url: str, output_file: str, _pooch: Any) -> None:
+        resume(url, part, progress)
+        os.replace(part, output_file)
+
+    with _quiet(pooch.get_logger()):
+        try:
+            path = pooch.retrieve(wanted.url, wanted.hash, fname=wanted.file, path=folder, downloader=resuming)
+        except ValueError as error:
+            raise ValueError(
+                f"{wanted.url} is not the published file: its hash is not {wanted.hash}. It was removed."
+            ) from error
+    return Path(path)
+
+
+def resume(url: str, part: Path, progress: Progress) -> None:
+    """Download `url` into `part`, after what is in it already; go on after a lost connection, if something came."""
+    import requests
+    import urllib3
+
+    while True:
+        before = _size(part)
+        try:
+            _continue(url, part, progress)
+            return
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            if _size(part) <= before:
+                raise OSError(_reason(url, error)) from error
+
+
+def _continue(url: str, part: Path, progress: Progress) -> None:
+    import requests
+
+    have = _size(part)
+    # No encoding on the way: the bytes kept must be those of the file, or the rest would not fit.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as response:
+        span = response.headers.get("Content-Range", "")
+        if response.status_code == _NOT_SATISFIABLE and span == f"bytes */{have}":
+            return  # it was complete already
+        goes_on = response.status_code == _PARTIAL
+        if response.status_code == _NOT_SATISFIABLE or (goes_on and not span.startswith(f"bytes {have}-")):
+            part.unlink()  # of another file, it seems: without it, the whole file is asked for
+            _continue(url, part, progress)
+            return
+        response.raise_for_status()
+        done = have if goes_on else 0
+        total = done + int(response.headers.get("Content-Length", 0))
+        with part.open("ab" if goes_on else "wb") as file:
+            for chunk in response.raw.stream(_CHUNK, decode_content=False):
+                file.write(chunk)
+                done += len(chunk)
+                progress(f"downloading {part.stem}", done, total)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _reason(url: str, error: Exception) -> str:
+    """What went wrong, in words: the messages of the packages below name their own classes."""
+    import requests
+
+    host = urlsplit(url).netloc
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"{host} answers {error.response.status_code} {error.response.reason} for {url}."
+    if isinstance(error, requests.exceptions.ProxyError):
+        return f"the proxy does not connect to {host}."
+    if isinstance(error, requests.Timeout):
+        return f"{host} does not answer."
+    if isinstance(error, requests.ConnectionError):
+        return f"no connection to {host}."
+    return f"the connection to {host} was lost; what has arrived is kept."
+
+
+@contextmanager
+def _quiet(logger: Any) -> Iterator[None]:
+    """Without pooch's own messages: ours are shown by `progress`."""
+    level = logger.level
+    logger.setLevel("ERROR")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,66 @@
+"""Make the samples that come with memgrad, from the complete data sets: `python -m memgrad.problems.datasets.embed`.
+
+Of each class a share of rows is drawn, in proportion to its frequency and without replacement, by a fixed seed: from
+the training part for training, from the test part for testing. The shares are rounded so that they add up (largest
+remainders first).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memgrad.files import written_whole
+from memgrad.problems.datasets import cache, dataset
+from memgrad.problems.datasets.catalogue import find
+from memgrad.problems.datasets.formats import Integers
+
+ROWS = {"covtype": (2000, 500), "mnist": (1000, 200), "fashion-mnist": (600, 200), "cifar-10": (300, 100)}
+"""How many rows of each data set, for training and for testing."""
+
+SEED = 0
+
+
+def stratified(targets: Integers, rows: int, seed: int) -> NDArray[np.int64]:
+    """The places of `rows` rows in which each class is as frequent as in `targets`, up to rounding.
+
+    Example:
+        >>> targets = np.repeat([1, 2, 3], [60, 30, 10])
+        >>> np.bincount(targets[stratified(targets, 10, seed=0)])
+        array([0, 6, 3, 1])
+    """
+    classes, counts = np.unique(targets, return_counts=True)
+    shares = rows * counts / len(targets)
+    chosen = np.floor(shares).astype(int)
+    chosen[np.argsort(chosen - shares, kind="stable")[: rows - chosen.sum()]] += 1
+    random = np.random.RandomState(seed)  # its stream is frozen
+    drawn = [
+        random.choice(np.flatnonzero(targets == label), size, replace=False)
+        for label, size in zip(classes, chosen, strict=True)
+    ]
+    return random.permutation(np.concatenate(drawn))
+
+
+def embed(name: str, folder: Path) -> Path:
+    """Write the sample of a data set into `folder`."""
+    entry = find(name)
+    arrays = cache.obtain(entry)
+    if entry.train_rows is not None:
+        arrays = dataset.split(arrays, entry.train_rows)
+    parts = {}
+    for part, rows in zip(("train", "test"), ROWS[name], strict=True):
+        chosen = stratified(arrays[f"{part}_targets"], rows, SEED)
+        for what in ("inputs", "targets"):
+            parts[f"{part}_{what}"] = arrays[f"{part}_{what}"][chosen]
+    with written_whole(folder / f"{name}.npz") as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **parts)
+    return folder / f"{name}.npz"
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or ROWS:
+        made = embed(each, Path(__file__).parent / "samples")
+        sys.stdout.write(f"{made}: {made.stat().st_size:,} bytes\n")

