@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from memgrad.memory import Memory
 from memgrad.memory.kinds import as_step
@@ -62,3 +71,42 @@ def progress_bar(what: str, *, shown: bool = True) -> Iterator[Callable[[int, in
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def byte_bars(logger: logging.Logger) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A function of (what, bytes done, all bytes or 0) that draws a bar for what is being done; None off a terminal.
+
+    What `logger` says meanwhile is printed above the bar, or as plain lines off a terminal.
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    tasks: dict[str, TaskID] = {}
+
+    def report(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            for task in tasks.values():
+                bars.update(task, visible=False)
+            tasks[what] = bars.add_task(what, total=None)
+        bars.update(tasks[what], completed=done, total=total or None)
+
+    with bars, _printed(logger, console):
+        yield report if console.is_terminal else None
+
+
+@contextmanager
+def _printed(logger: logging.Logger, console: Console) -> Iterator[None]:
+    """Print what `logger` says, instead of what else would be done with it."""
+    handler = logging.Handler()
+    handler.emit = lambda record: console.print(  # type: ignore[method-assign]  # a handler is this one function
+        record.getMessage(), style="yellow", highlight=False, markup=False, soft_wrap=True
+    )
+    propagated = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated

@@ -46,7 +46,7 @@ def read(entry: Entry) -> Arrays | None:
     """
     try:
         data = path(entry).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return checked(entry, formats.npz(data))  # type: ignore[arg-type]  # checked() refuses what is not integer
 

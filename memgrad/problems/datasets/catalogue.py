@@ -227,7 +227,7 @@ FASHION_MNIST = Entry(
         "H. Xiao, K. Rasul and R. Vollgraf (2017). Fashion-MNIST: a novel image dataset for benchmarking machine "
         "learning algorithms. arXiv:1708.07747."
     ),
-    licence="MIT, copyright 2017 Zalando SE",
+    licence="MIT",
 )
 
 CIFAR_10 = Entry(
@@ -250,7 +250,7 @@ CIFAR_10 = Entry(
     files="cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or a folder with their batches",
     homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
     citation="A. Krizhevsky (2009). Learning multiple layers of features from tiny images. University of Toronto.",
-    licence="none stated by its authors",
+    licence="none stated",
 )
 
 CATALOGUE: Mapping[str, Entry] = MappingProxyType(

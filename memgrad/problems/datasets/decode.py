@@ -54,12 +54,10 @@ def _npz(entry: Entry, files: Files) -> Arrays | None:
     name = files.find(f"{entry.name}.npz")
     if name is None:
         return None
-    arrays = _read(files, name, formats.npz)
-    keras = {"train_inputs": "x_train", "train_targets": "y_train", "test_inputs": "x_test", "test_targets": "y_test"}
-    return {
-        field.name: _as_shape(arrays.get(field.name, arrays.get(keras.get(field.name, ""), np.zeros(0))), field.shape)
-        for field in entry.fields
-    }
+    ours = {"x_train": "train_inputs", "y_train": "train_targets", "x_test": "test_inputs", "y_test": "test_targets"}
+    arrays = {ours.get(name, name): array for name, array in _read(files, name, formats.npz).items()}
+    shapes = {field.name: field.shape for field in entry.fields}
+    return {name: _as_shape(array, shapes.get(name, array.shape)) for name, array in arrays.items()}
 
 
 def _as_shape(array: NDArray[np.generic], shape: tuple[int, ...]) -> Integers:

@@ -18,7 +18,7 @@ from memgrad.problems.datasets.catalogue import Download
 Progress = Callable[[str, int, int], None]
 """A function of what is being done, how many bytes are done, and of how many; 0 if that is not known."""
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16  # bytes written at once, and lost at most when the process ends
 _TIMEOUTS = (10, 60)  # seconds to connect, and between two bytes
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
@@ -79,6 +79,7 @@ def _continue(url: str, part: Path, progress: Progress) -> None:
         with part.open("ab" if goes_on else "wb") as file:
             for chunk in response.raw.stream(_CHUNK, decode_content=False):
                 file.write(chunk)
+                file.flush()  # what has arrived outlives even a killed process
                 done += len(chunk)
                 progress(f"downloading {part.stem}", done, total)
 
