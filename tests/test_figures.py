@@ -9,6 +9,7 @@ import pytest
 
 from memgrad import figures
 from memgrad.memory import Exponential, Instantaneous, Polynomial
+from memgrad.problems import datasets
 
 
 def test_the_area_under_each_curve_is_one() -> None:
@@ -59,3 +60,39 @@ def test_a_failed_save_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monkey
         figures.save(figure, path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_data_set_of_images_is_drawn_class_by_class() -> None:
+    data = datasets.sample("mnist")
+    sheet = np.asarray(figures.data_set(data, columns=3).axes[0].images[0].get_array())
+    assert sheet.shape == (10 * 29, 3 * 29, 3)
+    second_seven = data.train_inputs[data.train_targets == 7][1]
+    # Black on white, and a white line between two images.
+    np.testing.assert_allclose(sheet[7 * 29 : 7 * 29 + 28, 29 : 29 + 28, 1], 1 - second_seven, atol=1e-6)
+    np.testing.assert_array_equal(sheet[28::29], 1)
+
+
+def test_a_coloured_image_keeps_its_colours() -> None:
+    data = datasets.sample("cifar-10")
+    sheet = np.asarray(figures.data_set(data, columns=2).axes[0].images[0].get_array())
+    frog = data.train_inputs[data.train_targets == 6][0]
+    np.testing.assert_allclose(sheet[6 * 33 + 4, 5], frog[:, 4, 5], atol=1e-6)
+
+
+def test_a_table_is_drawn_by_its_classes() -> None:
+    data = datasets.sample("covtype")
+    bars, heat, _ = figures.data_set(data).axes
+    assert [text.get_text() for text in bars.get_yticklabels()][:2] == ["Spruce/Fir (1)", "Lodgepole Pine (2)"]
+    # UCI's frequencies, to within half a row of 2000 and the split's deviation.
+    np.testing.assert_allclose(
+        [bar.get_width() for bar in bars.patches],
+        np.array([211840, 283301, 35754, 2747, 9493, 17367, 20510]) / 581012,
+        atol=3 / 2000,
+    )
+    means = np.asarray(heat.images[0].get_array())
+    assert means[3, 0] == pytest.approx(data.train_inputs[data.train_targets == 4][:, 0].mean())
+
+
+def test_a_picture_without_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match="columns >= 1, got columns=0"):
+        figures.data_set(datasets.sample("mnist"), columns=0)

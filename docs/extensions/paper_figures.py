@@ -9,8 +9,12 @@ from sphinx.util.typing import ExtensionMetadata
 def draw(app: Sphinx) -> None:
     """Write each figure into `_generated`, beside the pages."""
     from memgrad import figures
+    from memgrad.problems import datasets
 
-    figures.save(figures.memory_types(), Path(app.srcdir) / "_generated" / "memory_types.svg")
+    generated = Path(app.srcdir) / "_generated"
+    figures.save(figures.memory_types(), generated / "memory_types.svg")
+    for name in datasets.names():
+        figures.save(figures.data_set(datasets.sample(name)), generated / f"{name}.png")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -1,10 +1,11 @@
-"""Pictures of memories and of what they do: values in, matplotlib figures out. Nothing is run here."""
+"""Pictures of memories, of data and of what comes out: values in, matplotlib figures out. Nothing is run here."""
 
 from memgrad.extras import require
 
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
 
-from memgrad.figures.memories import PAPER_MEMORIES, memory_types  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.datasets import data_set  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.memories import PAPER_MEMORIES, memory_types  # noqa: E402
 from memgrad.figures.style import FORMATS, save  # noqa: E402
 
-__all__ = ["FORMATS", "PAPER_MEMORIES", "memory_types", "save"]
+__all__ = ["FORMATS", "PAPER_MEMORIES", "data_set", "memory_types", "save"]
