@@ -123,6 +123,7 @@ def test_the_arrows_have_no_cycle() -> None:
         ("theory/bounds.py", "import torch", "theory must not load torch"),
         ("problems/datasets/cache.py", "from memgrad.memory import Memory", "problems must not import memory"),
         ("problems/datasets/cache.py", "import pooch", "problems must not load pooch"),
+        ("problems/problem.py", "import scipy", "problems must not load scipy"),
         ("figures/style.py", "from memgrad import cli", "figures must not import cli"),
         ("__init__.py", "import torch", "__init__ must not load torch"),
         ("utilities.py", "", "has no arrows"),

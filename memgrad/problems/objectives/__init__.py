@@ -1,0 +1,20 @@
+"""Functions to minimise, with their gradients, Hessians, minimisers, constants and noise. numpy and torch alike."""
+
+from memgrad.problems.objectives.base import Objective
+from memgrad.problems.objectives.formulas import SU, ConstantGradient, Huber, LogCosh, Quadratic, Quartic
+from memgrad.problems.objectives.regression import LeastSquares, Logistic, PowerLaw
+from memgrad.problems.objectives.text import FAMILIES
+
+__all__ = [
+    "FAMILIES",
+    "SU",
+    "ConstantGradient",
+    "Huber",
+    "LeastSquares",
+    "LogCosh",
+    "Logistic",
+    "Objective",
+    "PowerLaw",
+    "Quadratic",
+    "Quartic",
+]
