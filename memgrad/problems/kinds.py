@@ -26,8 +26,8 @@ def namespace_of(x: Any) -> Any:
     return sys.modules["torch"] if is_torch(x) else np
 
 
-def as_points(owner: str, x: Any, dimension: int) -> Any:
-    """Points as a float array or tensor whose last axis has `dimension` numbers, or an error that says so."""
+def as_points(owner: object, x: Any, dimension: int) -> Any:
+    """Points as a float array or tensor whose last axis has `dimension` numbers, or an error that says whose."""
     if not is_torch(x):
         x = np.asarray(x)
         if x.dtype.kind not in "iuf":

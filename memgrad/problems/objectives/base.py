@@ -93,19 +93,19 @@ class Objective(ABC):
 
     def value(self, x: Any) -> Any:
         """f(x) at points of shape (..., d): shape (...)."""
-        return self._value(as_points(str(self), x, self.dimension))
+        return self._value(as_points(self, x, self.dimension))
 
     def gradient(self, x: Any) -> Any:
         """The gradient at points of shape (..., d): the same shape."""
-        return self._gradient(as_points(str(self), x, self.dimension))
+        return self._gradient(as_points(self, x, self.dimension))
 
     def hessian(self, x: Any) -> Any:
         """The Hessian at points of shape (..., d): shape (..., d, d)."""
-        return self._hessian(as_points(str(self), x, self.dimension))
+        return self._hessian(as_points(self, x, self.dimension))
 
     def noise_covariance(self, x: Any) -> Any:
         r"""The covariance $\Sigma(x)$ of a stochastic gradient at points of shape (..., d): shape (..., d, d)."""
-        return self._noise_covariance(as_points(str(self), x, self.dimension))
+        return self._noise_covariance(as_points(self, x, self.dimension))
 
     def stochastic_gradient(self, x: Any, generator: Any) -> Any:
         r"""The gradient with noise of mean 0 and covariance $\Sigma(x)$, independent for each point.
@@ -121,7 +121,7 @@ class Objective(ABC):
                    [-0.32],
                    [ 7.4 ]])
         """
-        return self._stochastic_gradient(as_points(str(self), x, self.dimension), generator)
+        return self._stochastic_gradient(as_points(self, x, self.dimension), generator)
 
     @abstractmethod
     def _value(self, x: Any) -> Any: ...
