@@ -1,1 +1,32 @@
-"""What is optimised, separate from how: objectives, models, data sets. Nothing here knows of memory."""
+"""What is optimised, separate from how: objectives, models, data sets. Nothing here knows of memory.
+
+Objectives and data sets need numpy alone; torch is loaded when a `Problem` is.
+"""
+
+from typing import TYPE_CHECKING
+
+from memgrad.problems.lookup import get, names
+from memgrad.problems.objectives import Objective
+
+if TYPE_CHECKING:
+    from memgrad.problems.check import check_problem
+    from memgrad.problems.problem import Problem
+    from memgrad.problems.report import Finding, Report
+
+__all__ = ["Finding", "Objective", "Problem", "Report", "check_problem", "get", "names"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'memgrad.problems' has no attribute {name!r}")
+    from memgrad.extras import require
+
+    require(f"memgrad.problems.{name}", extra="torch", modules=("torch",))
+    from memgrad.problems import check, problem, report
+
+    owner = {"Problem": problem, "check_problem": check}.get(name, report)
+    return getattr(owner, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,61 @@
+"""The command that tries whether a problem keeps its promises."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from memgrad.cli.terminal import AsJson, refusing
+
+if TYPE_CHECKING:
+    from memgrad.problems import Report
+
+MARKS = {"passed": "[green]passed[/]", "failed": "[bold red]failed[/]", "skipped": "[yellow]skipped[/]"}
+
+
+def check(
+    problem: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROBLEM", help="file.py, file.py:function, module:function, or a name such as fashion-mlp."
+        ),
+    ],
+    sample: Annotated[bool, typer.Option("--sample", help="Use the rows that come with memgrad.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try whether a problem of your own can be experimented with: shapes, gradients, determinism and more.
+
+    A file without a name after it is asked for `problem`. The exit code is 1 if something fails.
+
+    For example:
+
+    - `memgrad check my_problem.py`
+    - `memgrad check my_problem.py:spirals`
+    - `memgrad check cifar10-cnn --sample`
+    """
+    with refusing():
+        from memgrad import problems
+
+        report = problems.check_problem(problems.get(problem, sample=sample))
+    if as_json:
+        typer.echo(json.dumps({"problem": report.problem, "findings": [asdict(f) for f in report.findings]}, indent=2))
+    else:
+        _show(report)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _show(report: Report) -> None:
+    table = Table("check", "", "what came out", title=f"problem {escape(report.problem)}", title_justify="left")
+    for finding in report.findings:
+        table.add_row(finding.check, MARKS[finding.status], escape(finding.message))
+    console = Console()
+    console.print(table)
+    failed = len(report.failed)
+    console.print("All checks passed." if report.passed else f"{failed} of {len(report.findings)} checks failed.")
