@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import memgrad
-from memgrad.cli import check, data, memories
+from memgrad.cli import check, data, dynamics, memories, theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,6 +19,8 @@ plot = typer.Typer(no_args_is_help=True, help="Draw a figure of the paper.")
 
 app.command()(memories.memories)
 app.command()(memories.passport)
+app.command()(dynamics.simulate)
+app.command()(theory.bound)
 app.command()(check.check)
 app.add_typer(data.app, name="data")
 app.add_typer(plot, name="plot")

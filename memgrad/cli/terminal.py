@@ -45,13 +45,14 @@ def as_memory(text: str) -> Memory:
         return Memory.parse(text)
 
 
-def as_count(text: str) -> int:
-    """A step count, also as 1e6."""
+def as_count(text: str | int) -> int:
+    """A count >= 0, also as 1e6."""
     with refusing():
+        text = str(text)  # typer parses an option's default too, which is a number
         try:
             number = int(text) if text.strip().lstrip("+-").isdigit() else float(text)
         except ValueError:
-            raise ValueError(f"a step count k is an integer >= 0, such as 1000 or 1e6, got {text!r}.") from None
+            raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.") from None
         return as_step(number)
 
 

@@ -40,6 +40,19 @@ def drawing() -> AbstractContextManager[None]:
     )
 
 
+def figure_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if its ending is a format a figure can be saved in: to be asked before anything is computed.
+
+    Example:
+        >>> figure_path("memories.pdf").name
+        'memories.pdf'
+    """
+    path = Path(path)
+    if path.suffix.removeprefix(".").lower() not in FORMATS:
+        raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, by its file's ending, got {str(path)!r}.")
+    return path
+
+
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all; return the path.
 
@@ -50,10 +63,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
         ...     save(memory_types(), Path(folder) / "memory_types.svg").stat().st_size > 1000
         True
     """
-    path = Path(path)
+    path = figure_path(path)
     ending = path.suffix.removeprefix(".").lower()
-    if ending not in FORMATS:
-        raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, by its file's ending, got {str(path)!r}.")
     # Without a date the same figure is the same file.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[ending]
     with written_whole(path) as unfinished, rc_context({"svg.hashsalt": "memgrad"}):

@@ -1,0 +1,128 @@
+"""Commands that compute what is proved."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from memgrad.cli.terminal import AsJson, finite, refusing
+
+if TYPE_CHECKING:
+    from memgrad.theory import Bound, Entry
+
+
+def bound(
+    name: Annotated[str | None, typer.Argument(help="A bound by name; all are listed unless given.")] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE...", help="Its arguments; t and k take several numbers, with commas."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute a proven bound, its assumptions checked; without arguments, list the bounds or what one takes.
+
+    For example:
+
+    - `memgrad bound` lists all, `memgrad bound memsgd` what that one takes
+    - `memgrad bound memsgd degree=2 lr=0.1 smoothness=1 distance=1 noise=0.5 dimension=10 k=10,100,1000`
+    - `memgrad bound polynomial degree=3 distance=1 noise=0 dimension=2 t=1,10,100 --json`
+    """
+    with refusing():
+        from memgrad.theory import bounds
+
+        known = bounds()
+        if name is None:
+            _list(list(known.values()), as_json)
+            return
+        if name not in known:
+            near = get_close_matches(name, known, n=3, cutoff=0.4)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise ValueError(f"unknown bound {name!r}; known bounds: {', '.join(known)}.{hint}")
+        if not values:
+            _describe(known[name], as_json)
+            return
+        _print(known[name].compute(_arguments(known[name], values)), as_json)
+
+
+def _arguments(entry: Entry, values: list[str]) -> dict[str, Any]:
+    kinds = {parameter.name: parameter.kind for parameter in entry.parameters}
+    arguments: dict[str, Any] = {}
+    for word in values:
+        name, equals, text = word.partition("=")
+        if not equals or not name or not text:
+            raise ValueError(f"arguments are written name=value, as in distance=1, got {word!r}.")
+        if name in arguments:
+            raise ValueError(f"{name} is given twice, the second time as {word!r}.")
+        arguments[name] = _value(name, kinds.get(name, "number"), text)
+    return arguments
+
+
+def _value(name: str, kind: str, text: str) -> Any:
+    if kind == "memory":
+        return text
+    if kind == "flag":
+        if text not in ("true", "false"):
+            raise ValueError(f"{name} is true or false, got {text!r}.")
+        return text == "true"
+    if kind == "code":
+        raise ValueError(f"{name} is a function: give it in Python.")
+    if text == "none":
+        return None
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{name} is a number, got {text!r}.") from None
+    if kind != "numbers":
+        if len(numbers) > 1:
+            raise ValueError(f"{name} is one number, got {text!r}.")
+        return int(numbers[0]) if kind == "count" and numbers[0] == int(numbers[0]) else numbers[0]
+    return [int(n) if n == int(n) else n for n in numbers] if name == "k" else numbers
+
+
+def _list(entries: list[Entry], as_json: bool) -> None:
+    rows = [(entry.name, entry.summary, " ".join(p.name for p in entry.parameters if p.required)) for entry in entries]
+    if as_json:
+        typer.echo(json.dumps([dict(zip(("name", "about", "takes"), row, strict=True)) for row in rows], indent=2))
+        return
+    table = Table("bound", "about", "takes")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _describe(entry: Entry, as_json: bool) -> None:
+    rows = [(p.name, p.meaning, p.domain, "yes" if p.required else f"no ({p.default})") for p in entry.parameters]
+    if as_json:
+        names = ("name", "meaning", "domain", "required")
+        typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+        return
+    console = Console()
+    console.print(f"{entry.name}: {entry.summary}", highlight=False)
+    table = Table("argument", "meaning", "may be", "needed")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print(found: Bound, as_json: bool) -> None:
+    data = found.to_dict()
+    at, value, rate, ball = (
+        [number] if isinstance(number, float | int) else number
+        for number in (data["at"], data["value"], data["rate"], data["ball"])
+    )
+    if as_json:
+        typer.echo(json.dumps({**data, **{n: finite(data[n]) for n in ("value", "rate", "ball")}}, indent=2))
+        return
+    console = Console()
+    table = Table(found.variable, f"bound of {found.about}", "rate", "ball")
+    for row in zip(at, value, rate, ball, strict=True):
+        table.add_row(*(f"{number:.6g}" for number in row))
+    console.print(table)
+    for what, text in found.rows():
+        if what not in ("rate", "ball"):
+            console.print(f"  {what:<9} {text}", highlight=False, markup=False)

@@ -1,0 +1,78 @@
+"""Tables of numbers as files people can open: CSV or Parquet, with what is to be known about them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from memgrad.files import written_whole
+
+ENDINGS = (".csv", ".parquet")
+"""The file endings a table can be written to."""
+
+
+def table_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if its ending is one a table can be written to: to be asked before anything is computed.
+
+    Example:
+        >>> table_path("run.csv").name
+        'run.csv'
+    """
+    path = Path(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"a table is written as {' or '.join(ENDINGS)}, by its file's ending, got {str(path)!r}.")
+    return path
+
+
+def write_table(
+    columns: Mapping[str, ArrayLike], path: str | os.PathLike[str], *, about: Mapping[str, Any] | None = None
+) -> Path:
+    """Write columns of equal length as CSV or Parquet, by the ending of `path`, whole or not at all; return the path.
+
+    CSV has one line of names, and numbers with all their digits; Parquet needs the extra `lab`. What is `about` the
+    table goes into the Parquet file's metadata, or beside the CSV file as JSON.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     print(write_table({"t": [0.0, 1.0], "x": [1.0, 0.5]}, Path(folder) / "run.csv").read_text())
+        t,x
+        0.0,1.0
+        1.0,0.5
+        <BLANKLINE>
+    """
+    path = table_path(path)
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    if len({array.shape for array in arrays.values()}) > 1 or any(array.ndim != 1 for array in arrays.values()):
+        shapes = {name: array.shape for name, array in arrays.items()}
+        raise ValueError(f"the columns of a table are one-dimensional and equally long, got {shapes}.")
+    with written_whole(path) as unfinished:
+        if path.suffix.lower() == ".csv":
+            with unfinished.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(arrays)
+                writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
+        else:
+            _write_parquet(arrays, unfinished, about or {})
+    if about is not None and path.suffix.lower() == ".csv":
+        with written_whole(path.with_suffix(".json")) as unfinished:
+            unfinished.write_text(json.dumps(dict(about), indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def _write_parquet(arrays: Mapping[str, Any], path: Path, about: Mapping[str, Any]) -> None:
+    from memgrad.extras import require
+
+    require("writing Parquet", extra="lab", modules=("pyarrow",))
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table(dict(arrays))
+    parquet.write_table(table.replace_schema_metadata({"memgrad": json.dumps(dict(about))}), path)

@@ -1,0 +1,47 @@
+"""Tables are whole, exact, and say where they come from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memgrad import tables
+
+
+def test_csv_keeps_every_digit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal(50) * 10.0 ** np.arange(-25, 25)
+    path = tables.write_table({"x": values, "n": np.arange(50)}, tmp_path / "deep" / "table.csv")
+    read = np.genfromtxt(path, delimiter=",", names=True)
+    assert np.array_equal(read["x"], values)
+    assert np.array_equal(read["n"], np.arange(50))
+
+
+def test_parquet_is_read_by_others_with_its_provenance(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    path = tables.write_table({"flow": ["a", "b"], "x": [0.1, 0.2]}, tmp_path / "t.parquet", about={"seed": 3})
+    table = parquet.read_table(path)
+    assert table.to_pydict() == {"flow": ["a", "b"], "x": [0.1, 0.2]}
+    assert json.loads(table.schema.metadata[b"memgrad"]) == {"seed": 3}
+
+
+def test_csv_has_its_provenance_beside_it(tmp_path: Path) -> None:
+    path = tables.write_table({"x": [1.0]}, tmp_path / "t.csv", about={"seed": 3})
+    assert json.loads(path.with_suffix(".json").read_text()) == {"seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "complaint"),
+    [
+        ({"x": [1.0]}, "t.xlsx", r"\.csv or \.parquet.*t\.xlsx"),
+        ({"x": [1.0], "y": [1.0, 2.0]}, "t.csv", r"equally long.*'y': \(2,\)"),
+        ({"x": [[1.0]]}, "t.csv", r"one-dimensional.*\(1, 1\)"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path: Path, columns: dict[str, list[float]], name: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        tables.write_table(columns, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
