@@ -12,12 +12,12 @@ the step from 0 a singular viscosity forgets everything, $b = 0$, so the velocit
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memgrad.dynamics.quadrature import double_exponential
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity, Viscosity
 from memgrad.memory import Exponential, Logarithmic, Memory, Polynomial
 
@@ -72,7 +72,8 @@ def viscous_kick(viscosity: Viscosity, t0: Times, t1: Times) -> Kick:
     r"""The kick of a heavy ball, whose gradients are not weighted: $\phi(s) = e^{-\int_s^{t_1} a}$.
 
     Example:
-        >>> from memgrad.dynamics.viscosity import as_viscosity
+        >>> from memgrad.dynamics.quadrature import double_exponential
+    from memgrad.dynamics.viscosity import as_viscosity
         >>> viscous_kick(as_viscosity("3/t"), np.array(0.0), np.array(4.0)).w
         np.float64(1.0)
     """
@@ -100,31 +101,23 @@ def overlap(push: Push, other: Push, t0: Times, t1: Times) -> Times:
         >>> overlap(constant, quadratic, np.array(0.0), np.array(2.0))  # the integral of (1/2) (3 s^2/8)
         array(0.5)
     """
-    s, ds = quadrature(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
+    s, ds = _points(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
     return np.asarray(np.sum(push(s, t1[..., None]) * other(s, t1[..., None]) * ds, axis=-1))
 
 
 def _integrals(push: Push, t0: Times, t1: Times) -> tuple[Times, Times]:
     """The integrals of a push and of its square over each step."""
-    s, ds = quadrature(t0, t1)
+    s, ds = _points(t0, t1)
     phi = push(s, t1[..., None])
     return np.sum(phi * ds, axis=-1), np.sum(phi**2 * ds, axis=-1)
 
 
-def quadrature(t0: Times, t1: Times) -> tuple[Times, Times]:
-    """Gauss-Legendre points and weights on each step, crowded towards 0 in the steps that start there.
+def _points(t0: Times, t1: Times) -> tuple[Times, Times]:
+    """Points and weights of double-exponential quadrature on each step, crowded towards both of its ends.
 
-    A push is smooth but at time 0, where it may behave as a fractional power of s: s = t1 u^6 makes that smooth enough.
+    At time 0 a push may behave as a fractional power of s, down to s^(-1/2); before t1 it may grow from almost nothing
+    within a small part of the step. Gauss-Legendre would miss either.
     """
-    u, du = legendre(32)
+    u, du = double_exponential()
     h = (t1 - t0)[..., None]
-    s, ds = t0[..., None] + h * u, h * du
-    from_zero = t0[..., None] == 0
-    return np.where(from_zero, h * u**6, s), np.where(from_zero, 6 * h * u**5 * du, ds)
-
-
-@cache
-def legendre(n: int) -> tuple[Times, Times]:
-    """The n points and weights of Gauss-Legendre on [0, 1]."""
-    x, w = np.polynomial.legendre.leggauss(n)
-    return (1 + x) / 2, w / 2
+    return np.minimum(t0[..., None] + h * u, t1[..., None]), h * du

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.dynamics.equations import Gradient, SecondOrder
-from memgrad.dynamics.kicks import quadrature
+from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Trajectory
 from memgrad.memory import Memory
 from memgrad.memory.text import as_memory
@@ -92,7 +92,11 @@ def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
     """
     at = _interpolant(trajectory)
     times = trajectory.t[trajectory.t > 0]
-    s, ds = quadrature(np.concatenate([[0.0], times[:-1]]), times)  # a row a panel between two times
+    u, du = legendre(32)
+    widths = np.diff(times, prepend=0.0)[:, None]
+    s, ds = times[:, None] - widths * (1 - u), widths * du  # a row a panel between two times
+    # A memory may push as a fractional power of s at 0: there the points are crowded.
+    s[0], ds[0] = times[0] * u**6, times[0] * 6 * u**5 * du
     panels = [equation.slope(at(row)[0]) * weights[:, None] for row, weights in zip(s, ds, strict=True)]
     first = at(np.array([0.0]))[1]
     residual = at(times)[1]

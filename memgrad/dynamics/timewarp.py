@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from memgrad.dynamics.kicks import legendre
+from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Trajectory
 from memgrad.dynamics.viscosity import HyperbolicViscosity, MemoryViscosity, Viscosity
 from memgrad.memory import Exponential, Memory, Polynomial
