@@ -180,8 +180,10 @@ class MemoryFlow(SecondOrder):
         if isinstance(self.memory, Instantaneous):
             raise ValueError("instantaneous memory has no velocity of its own: use GradientFlow(gradient=...).")
         self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
-        # The noise of the first step has the variance of int_0 (m')^2, infinite for t^p with p <= 1/2.
-        if self.is_stochastic and not np.isfinite(self.kick(np.array(0.0), np.array(1.0)).v):
+        # The noise of the first step has the variance of int_0 (m')^2, infinite where m behaves as t^p with p <= 1/2
+        # near 0. A quadrature cannot tell, but t m'/m -> p can.
+        early = 1e-12
+        if self.is_stochastic and early * self.memory.rate(early) <= 0.5 + 1e-6:
             raise ValueError(
                 f"the velocity has infinite variance under {self.memory}: the integral of m'(s)^2 from 0 must be "
                 f"finite, for t^p that is p > 1/2."
