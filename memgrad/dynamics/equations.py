@@ -25,6 +25,10 @@ Array = NDArray[np.float64]
 Gradient = Callable[[Array], Any]
 
 
+class NotFiniteError(ValueError):
+    """A gradient that is not finite at a finite position."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Equation(ABC):
     r"""An ordinary or stochastic differential equation driven by a gradient.
@@ -74,7 +78,7 @@ class Equation(ABC):
             )
         if not np.all(np.isfinite(g)) and np.all(np.isfinite(x)):
             where = x[~np.isfinite(g).all(axis=1)][0]
-            raise ValueError(f"the gradient is not finite at x={where.tolist()}.")
+            raise NotFiniteError(f"the gradient is not finite at x={where.tolist()}.")
         return g
 
     @property

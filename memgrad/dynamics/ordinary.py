@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
-from memgrad.dynamics.equations import Equation, FirstOrder, SecondOrder
+from memgrad.dynamics.equations import Equation, FirstOrder, NotFiniteError, SecondOrder
 from memgrad.dynamics.results import Trajectory
 
 Array = NDArray[np.float64]
@@ -95,6 +95,8 @@ def solve(
         except _TooManyEvaluationsError:
             status = -3
             message = f"given up after max_evaluations={max_evaluations} gradients; try another method or tolerances."
+        except NotFiniteError as error:
+            status, message = -2, f"the solution did not stay finite: {error}"
         except ValueError as error:
             # Radau meets a number that is not finite in its linear algebra.
             if np.all(np.isfinite(first)) and "infs or NaNs" in str(error):
