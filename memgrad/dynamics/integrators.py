@@ -149,16 +149,18 @@ class Integrators:
                 stream.standard_normal(out=normals[:size])
             if alone:
                 normals[:size] *= steps.mix[first : first + size, 0, :, None, None]
-            for j in range(size):
-                n = first + j
-                for i, (integrator, (x, v)) in enumerate(zip(self.each, states, strict=True)):
-                    if not integrator.equation.is_stochastic:
-                        noise = None
-                    elif alone:
-                        noise = normals[j, 0]
-                    else:
-                        noise = sum(share * z for share, z in zip(steps.mix[n, i].tolist(), normals[j], strict=True))
-                    integrator.step(x, v, *numbers[i][n], noise, spares[i])
+            with np.errstate(all="ignore"):  # here, because threads do not inherit it; what diverges is counted
+                for j in range(size):
+                    n = first + j
+                    for i, (integrator, (x, v)) in enumerate(zip(self.each, states, strict=True)):
+                        if not integrator.equation.is_stochastic:
+                            noise = None
+                        elif alone:
+                            noise = normals[j, 0]
+                        else:
+                            shares = steps.mix[n, i].tolist()
+                            noise = sum(share * z for share, z in zip(shares, normals[j], strict=True))
+                        integrator.step(x, v, *numbers[i][n], noise, spares[i])
 
     def _shares(self, kicks: list[Kick], integrators: list[Integrator], t0: Array, t1: Array) -> Array:
         """How much of each shared normal goes to each equation: a triangular root of the kicks' covariance."""
