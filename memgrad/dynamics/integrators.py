@@ -181,12 +181,14 @@ def together(equations: tuple[Equation, ...], x0: Array, dt: float, scheme: str,
         raise ValueError("simulate_together needs at least one equation, got none.")
     if scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known schemes: {', '.join(SCHEMES)}.")
-    pair = np.repeat(x0, 2, axis=0)  # more than one path, so that a gradient for one alone is noticed
+    # More than one path, so that a gradient for one alone is noticed, and not as many as coordinates, so that the two
+    # are not mistaken for each other.
+    some = np.repeat(x0, 3 if x0.shape[1] == 2 else 2, axis=0)
     sources = set()
     for equation in equations:
-        equation.slope(pair)
+        equation.slope(some)
         if equation.is_stochastic:
-            sources.add(equation.volatility.sources(pair))
+            sources.add(equation.volatility.sources(some))
     if len(sources) > 1:
         raise ValueError(
             f"equations that share a Brownian motion need noise from as many sources, got {sorted(sources)}: give "
