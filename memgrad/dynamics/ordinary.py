@@ -167,10 +167,13 @@ def _tolerances(tolerances: str | tuple[float, float]) -> tuple[float, float]:
                 f"unknown tolerances {tolerances!r}; known: {', '.join(TOLERANCES)}, or a pair of numbers."
             )
         return TOLERANCES[tolerances]
-    rtol, atol = tolerances
+    try:
+        rtol, atol = map(float, tolerances)
+    except (TypeError, ValueError):
+        raise TypeError(f"tolerances are a name or a pair (relative, absolute), got {tolerances!r}.") from None
     if not (0 < rtol < 1 and 0 <= atol < math.inf):
         raise ValueError(f"tolerances need 0 < relative < 1 and absolute >= 0, got {tolerances!r}.")
-    return float(rtol), float(atol)
+    return rtol, atol
 
 
 def _begin(equation: Equation, method: str, start: float | None, times: Array) -> float:

@@ -195,9 +195,7 @@ class _Grid:
         if not (0 < dt < math.inf):
             raise ValueError(f"a step dt must be finite and > 0, got dt={dt!r}.")
         if np.ndim(t) == 0:
-            steps = round(float(times_wanted(t)[-1]) / dt)
-            if steps == 0:
-                raise ValueError(f"the end t={t!r} must be at least one step dt={dt!r} away.")
+            steps = int(_Grid.of(times_wanted(t)[-1:], dt).stops[0])
             return _Grid(float(dt), np.unique(np.linspace(0, steps, min(steps, 200) + 1).round().astype(np.int64)))
         times = times_wanted(t)
         stops = np.rint(times / dt)
