@@ -151,11 +151,12 @@ def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:
     if isinstance(value, Memory):
         return MemoryViscosity(value)
     if isinstance(value, str):
-        number = value.strip().removesuffix("t").rstrip().removesuffix("/")
+        number, over, time = value.partition("/")
         try:
             parsed = float(number)
         except ValueError:
-            raise ValueError(f"a viscosity is written as a number, 0.5, or as 3/t, got {value!r}.") from None
-        value = parsed if number == value.strip() else Polynomial(parsed)
-        return as_viscosity(value)
+            parsed = None
+        if parsed is None or (over and time.strip() != "t"):
+            raise ValueError(f"a viscosity is written as a number, 0.5, or as 3/t, got {value!r}.")
+        return as_viscosity(Polynomial(parsed) if over else parsed)
     return ConstantViscosity(value)
