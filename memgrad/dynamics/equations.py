@@ -137,6 +137,8 @@ class SecondOrder(Equation):
         A singular viscosity leaves no choice of the velocity: memory starts with $V(0^+) = -\nabla f(x_0)$ and a heavy
         ball with viscosity $q/t$ with $V = -t_0 \nabla f(x_0)/(q+1)$. Others start at rest.
         """
+        if not 0 <= t0 < np.inf:
+            raise ValueError(f"an equation starts at a finite time t0 >= 0, got t0={t0!r}.")
         x = np.atleast_2d(np.asarray(x0, dtype=float))
         g = self.slope(x)
         if t0 == 0:
