@@ -72,8 +72,7 @@ def viscous_kick(viscosity: Viscosity, t0: Times, t1: Times) -> Kick:
     r"""The kick of a heavy ball, whose gradients are not weighted: $\phi(s) = e^{-\int_s^{t_1} a}$.
 
     Example:
-        >>> from memgrad.dynamics.quadrature import double_exponential
-    from memgrad.dynamics.viscosity import as_viscosity
+        >>> from memgrad.dynamics.viscosity import as_viscosity
         >>> viscous_kick(as_viscosity("3/t"), np.array(0.0), np.array(4.0)).w
         np.float64(1.0)
     """

@@ -27,7 +27,12 @@ def legendre(n: int) -> tuple[Numbers, Numbers]:
 def double_exponential() -> tuple[Numbers, Numbers]:
     """Points and weights for functions that are singular or steep at an end.
 
-    The points u = 1/(1 + e^(-pi sinh x)) of [0, 1] for even x: from 1e-250 to 1 - 1e-17.
+    The points are u = 1/(1 + e^(-pi sinh x)) for even x, from 1e-250 to 1 - 1e-17.
+
+    Example:
+        >>> u, du = double_exponential()
+        >>> float(np.sum(u**-0.5 * du).round(12))
+        2.0
     """
     dx = 1 / 16
     x = np.arange(-5.9, 3.2, dx)
