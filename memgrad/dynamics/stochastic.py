@@ -50,7 +50,8 @@ def simulate(
     - `exact`: $V_{n+1} = b V_n - w g(X_n) - \sqrt{v}\sigma\xi$, $X_{n+1} = X_n + h V_{n+1}$ with the exact $b, w, v$ of
       `memgrad.dynamics.kicks`. It starts at 0, whatever the memory. First order in the position, exact in the noise
       of the velocity.
-    - `splitting`: half a step of the position, the kick, the other half. Second order.
+    - `splitting`: half a step of the position, the kick, the other half. Second order; under memory, whose velocity
+      has infinite variance at 0+, in the mean alone: the first step costs O(h) of the position's variance.
     - `euler-maruyama`, also called `milstein` because the two are the same where the noise enters the velocity alone:
       the paper's choice. It needs a `start` > 0 where the viscosity is singular. From $t = h$ the factor
       $1 - a(h) h$ makes polynomial memory of degree $p$ overshoot by binomial coefficients of $p$, $10^{30}$ for
