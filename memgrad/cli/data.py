@@ -102,8 +102,9 @@ def get(
 def _how_to_go_on(name: str, work: Path, folder: Path | None) -> str:
     kept = sum(path.stat().st_size for path in work.glob("*") if path.is_file())
     again = f"memgrad data get {name}" + (f" --from {folder}" if folder else "")
-    what = f"{kept / 1e6:.1f} MB of {name} are kept, and" if kept else f"Nothing of {name} is left behind;"
-    return f"\nInterrupted. {what} `{again}` goes on."
+    if kept:
+        return f"\nInterrupted. {kept / 1e6:.1f} MB of {name} are kept: `{again}` goes on."
+    return f"\nInterrupted. Nothing is left behind: `{again}` starts anew."
 
 
 @app.command()

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -74,6 +76,17 @@ def progress_bar(what: str, *, shown: bool = True) -> Iterator[Callable[[int, in
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+class _IfKnown(ProgressColumn):
+    """A column that stays empty while it is not known how much there is to do."""
+
+    def __init__(self, column: ProgressColumn) -> None:
+        super().__init__()
+        self.column = column
+
+    def render(self, task: Task) -> RenderableType:
+        return self.column.render(task) if task.total else ""
+
+
 @contextmanager
 def byte_bars(logger: logging.Logger) -> Iterator[Callable[[str, int, int], None] | None]:
     """A function of (what, bytes done, all bytes or 0) that draws a bar for what is being done; None off a terminal.
@@ -81,7 +94,12 @@ def byte_bars(logger: logging.Logger) -> Iterator[Callable[[str, int, int], None
     What `logger` says meanwhile is printed above the bar, or as plain lines off a terminal.
     """
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        _IfKnown(DownloadColumn()),
+        _IfKnown(TransferSpeedColumn()),
+    )
     bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     tasks: dict[str, TaskID] = {}
 

