@@ -75,6 +75,10 @@ def test_pixels_are_summed_and_images_averaged() -> None:
 def test_accuracy_is_one_number_an_example() -> None:
     outputs = torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
     assert accuracy(outputs, torch.tensor([1, 1, 1])).tolist() == [1, 0, 1]
+    assert accuracy(torch.zeros(2, 4), torch.tensor([0, 3])).tolist() == [0.25, 0.25]
+    assert accuracy(torch.full((1, 4), math.nan), torch.tensor([0])).tolist() == [0]
+    many, classes = torch.randn(100, 5), torch.randint(5, (100,))
+    assert torch.equal(accuracy(many, classes), (many.argmax(1) == classes).float())
 
 
 @pytest.mark.parametrize(
