@@ -96,3 +96,25 @@ def test_a_table_is_drawn_by_its_classes() -> None:
 def test_a_picture_without_columns_is_refused() -> None:
     with pytest.raises(ValueError, match="columns >= 1, got columns=0"):
         figures.data_set(datasets.sample("mnist"), columns=0)
+
+
+def test_the_gallery_shows_each_family_of_objectives_once() -> None:
+    from memgrad.problems.objectives import FAMILIES, SU
+
+    shown = figures.example_objectives()
+    assert {type(each) for each in shown.values() if each is not SU} == set(FAMILIES.values())
+    figure = figures.objective_shapes()
+    assert [axes.get_title() for axes in figure.axes] == list(shown)
+
+
+def test_curves_and_contours_are_those_of_the_objective() -> None:
+    from memgrad.problems.objectives import Huber, Quadratic
+
+    curve, contours = figures.objective_shapes({"a": Huber(1.0), "b": Quadratic((1.0, 1.0))}, radius=3.0).axes
+    x, f = (np.asarray(values) for values in curve.lines[0].get_data())
+    np.testing.assert_allclose(f, np.where(np.abs(x) <= 1, x**2 / 2, np.abs(x) - 0.5), atol=1e-12)
+    path = np.stack([np.asarray(values) for values in contours.lines[0].get_data()], -1)
+    np.testing.assert_allclose(path[:, 0], path[:, 1], atol=1e-12)  # straight to the centre of circles
+    assert np.linalg.norm(path[-1]) < 3.0 / 50
+    with pytest.raises(ValueError, match="finite radius > 0, got radius=0"):
+        figures.objective_shapes(radius=0)

@@ -13,6 +13,7 @@ def draw(app: Sphinx) -> None:
 
     generated = Path(app.srcdir) / "_generated"
     figures.save(figures.memory_types(), generated / "memory_types.svg")
+    figures.save(figures.objective_shapes(), generated / "objectives.svg")
     for name in datasets.names():
         figures.save(figures.data_set(datasets.sample(name)), generated / f"{name}.png")
 
