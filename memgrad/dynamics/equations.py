@@ -179,13 +179,14 @@ class MemoryFlow(SecondOrder):
     """
 
     memory: Memory
+    _damping: Viscosity = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "memory", as_memory("MemoryFlow", "memory", self.memory))
         if isinstance(self.memory, Instantaneous):
             raise ValueError("instantaneous memory has no velocity of its own: use GradientFlow(gradient=...).")
-        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+        object.__setattr__(self, "_damping", MemoryViscosity(self.memory))
         # The noise of the first step has the variance of int_0 (m')^2, infinite where m behaves as t^p with p <= 1/2
         # near 0. A quadrature cannot tell, but t m'/m -> p can.
         early = 1e-12
@@ -198,7 +199,11 @@ class MemoryFlow(SecondOrder):
     @property
     def damping(self) -> Viscosity:
         r"""$\dot m/m$."""
-        return MemoryViscosity(self.memory)
+        return self._damping
+
+    def drift(self, t: Array, x: Array, v: Array) -> tuple[Array, Array]:
+        """The time derivatives of positions and velocities without noise."""
+        return v, -self._damping.rate(t) * (v + self.slope(x))
 
     def gain(self, t: Array) -> Array:
         r"""$\dot m(t)/m(t)$."""

@@ -66,7 +66,7 @@ class ConstantViscosity(Viscosity):
         return np.exp(-self.alpha * (np.asarray(t) - s))
 
     def __str__(self) -> str:
-        return f"{self.alpha:g}"
+        return _text(self.alpha)
 
 
 @final
@@ -101,7 +101,7 @@ class MemoryViscosity(Viscosity):
         return np.where(s > 0, self.memory.influence(later, t) / self.memory.rate(later), 0.0)
 
     def __str__(self) -> str:
-        return f"{self.memory.p:g}/t" if isinstance(self.memory, Polynomial) else f"m'/m of {self.memory}"
+        return f"{_text(self.memory.p)}/t" if isinstance(self.memory, Polynomial) else f"m'/m of {self.memory}"
 
 
 @final
@@ -160,3 +160,9 @@ def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:
             raise ValueError(f"a viscosity is written as a number, 0.5, or as 3/t, got {value!r}.")
         return as_viscosity(Polynomial(parsed) if over else parsed)
     return ConstantViscosity(value)
+
+
+def _text(number: float) -> str:
+    """The number in few digits if they are all it has, otherwise in all of them."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
