@@ -209,6 +209,12 @@ def test_the_constants_are_those_derived_by_hand(row: Row) -> None:
     assert (row.objective.minimiser is None) == (row.tau is None)
 
 
+def test_the_constants_of_power_law_features_are_squared_singular_values() -> None:
+    singular = np.linalg.svd(POWER_LAW._features / np.arange(1.0, 10.0)[:, None], compute_uv=False)
+    np.testing.assert_allclose([POWER_LAW.L, POWER_LAW.mu], singular[[0, -1]] ** 2, rtol=1e-9)
+    assert POWER_LAW.tau == 2
+
+
 @every_objective
 def test_no_point_is_below_the_minimum(objective: Objective) -> None:
     x = objective.minimiser
