@@ -21,6 +21,8 @@ TEX = [
     # The index of \hat v_k belongs beside, not below: an empty group ends the accent.
     (re.compile(r"\\(hat|bar|dot|ddot|tilde)(?![A-Za-z])\s*(\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z])"), r"{\\\1{\2}{}}"),
     (re.compile(r"\\dots(?![A-Za-z])"), r"\\ldots"),
+    # An argument without braces is one character, not the whole of a number.
+    (re.compile(r"\\frac\s*([0-9])\s*([0-9A-Za-z])"), r"\\frac{\1}{\2}"),
 ]
 # What it does not space or stretch as TeX does.
 MINUS = "\N{MINUS SIGN}"
