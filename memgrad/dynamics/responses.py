@@ -20,6 +20,7 @@ from memgrad.dynamics.equations import (
     HeavyBallFlow,
     MemoryFlow,
 )
+from memgrad.dynamics.kicks import legendre
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity
 from memgrad.memory import Exponential, Polynomial
 
@@ -37,7 +38,7 @@ class Response(NamedTuple):
 
 
 def closed_response(equation: Equation, t: Array, curvature: Array) -> Response | None:
-    """The closed form, or None where none is known, or where it would cancel.
+    """The closed form, or None where none is known.
 
     Example:
         >>> nesterov = HeavyBallFlow("3/t", gradient=np.ones_like, noise=1.0)
@@ -71,27 +72,60 @@ def bessel(p: float, z: Array) -> Array:
         >>> float(bessel(1.5, np.array(np.pi**2 / 16)).round(12))  # sin(s)/s at s = 2 sqrt z = pi/2
         0.636619772368
     """
-    return np.asarray(special.hyp0f1(p, -z))
+    z = np.asarray(z, dtype=float)
+    with np.errstate(all="ignore"):
+        # scipy multiplies Gamma(p) by powers of z and a Bessel function, which leave the floats for large p.
+        large = _bessel_of_large_order(p - 1, np.maximum(z, 0)) if p > 170 else 0.0
+        by_scipy = np.asarray(special.hyp0f1(p, -z))
+    return np.where(np.abs(z) <= p, _power_series(p, z, 0), np.where((p > 170) & (z > 0), large, by_scipy))
+
+
+def _power_series(p: float, z: Array, shift: int) -> Array:
+    r"""$\sum_k \frac{(-z)^k}{(k+n)!/n! \, (p)_k}$ for $|z| \le p$, where nothing cancels, with the shift n."""
+    total = np.ones(np.shape(z))
+    for k in range(20, 0, -1):
+        total = 1.0 - z / ((k + shift) * (p + k - 1)) * total
+    return total
+
+
+def _bessel_of_large_order(nu: float, z: Array) -> Array:
+    r"""$\Gamma(\nu+1) z^{-\nu/2} J_\nu(2\sqrt z)$ in logarithms; before the turning point by Debye's expansion."""
+    root = np.sqrt(z)
+    s = np.minimum(2 * root / nu, 0.5)
+    tanh = np.sqrt(1 - s**2)
+    less, x = s**2 / (1 + tanh), 1 / tanh
+    u = (
+        (3 * x - 5 * x**3) / (24 * nu)
+        + (81 * x**2 - 462 * x**4 + 385 * x**6) / (1152 * nu**2)
+        + (30375 * x**3 - 369603 * x**5 + 765765 * x**7 - 425425 * x**9) / (414720 * nu**3)
+    )
+    stirling = 1 / (12 * nu) - 1 / (360 * nu**3)
+    before = np.exp(-nu * (less + np.log1p(-less / 2)) + stirling) * np.sqrt(x) * (1 + u)
+    j = special.jv(nu, 2 * root)
+    after = np.sign(j) * np.exp(special.gammaln(nu + 1) - nu * np.log(root) + np.log(np.abs(j)))
+    return np.asarray(np.where(2 * root < 0.5 * nu, before, after))
 
 
 def _polynomial(p: float, t: Array, lam: Array) -> Response:
     # (c, 0, p lam c/t) with c = p/((2p-1) lam) solves the moment equations exactly; D and its speed keep 1/lam out.
     z = p * lam * t
     f, speed = bessel(p, z), bessel(p + 1, z)
-    series = t * (1 - z / (2 * (p + 1)) * (1 - z / (3 * (p + 2)) * (1 - z / (4 * (p + 3)))))
-    d = np.where(np.abs(z) < 1e-3, series, (1 - f) / np.where(lam == 0, 1, lam))
-    share = p / (2 * p - 1)
+    d = np.where(np.abs(lam * t) <= 1, t * _power_series(p + 1, z, 1), (1 - f) / np.where(lam == 0, 1, lam))
+    # No noise comes with p <= 1/2, where its share would be infinite.
+    share = p / (2 * p - 1) if p > 0.5 else 0.0
     return Response(d, speed, share * d * (1 + f), share * f * speed, share * (p / t - lam * speed**2))
 
 
 def _exponential_memory(a: float, t: Array, lam: Array) -> Response:
     at, zero = a * t, 0 * lam
-    var_x = t + (at * np.log(-np.expm1(-at)) - special.spence(-np.expm1(-at)) + np.pi**2 / 6) / a
+    # The dilogarithm of 1 - e^(-at): the reflection formula takes pi^2/6 and a logarithm out, which would cancel.
+    w = -np.expm1(-at)
+    dilogarithm = np.where(w < 0.01, w * sum(w**k / (k + 1) ** 2 for k in range(8)), special.spence(np.exp(-at)))
     cov = (1 + at / np.expm1(at)) / 2
     return Response(
         t + zero,
         1 + zero * t,
-        np.where(t == 0, 0, var_x) + zero,
+        t + dilogarithm / a + zero,
         np.where(t == 0, 1, cov) + zero,
         a / 2 / np.tanh(at / 2) + zero,
     )
@@ -108,29 +142,36 @@ def _inverse_time(q: float, t: Array, lam: Array) -> Response:
     )
 
 
-def _constant(alpha: float, gain: float, t: Array, lam: Array) -> Response | None:
+def _constant(alpha: float, gain: float, t: Array, lam: Array) -> Response:
+    r"""By the answer G to a unit velocity: $D = c\int G$, and the variances are $c^2\int G^2$, $c^2\int \dot G^2$."""
     kappa = gain * lam
-    # F and G: the answers to a unit position and a unit velocity at rest otherwise, for x'' + alpha x' + kappa x = 0.
-    root = np.sqrt((alpha**2 / 4 - kappa).astype(complex))
-    half = np.exp(-alpha * t / 2)
-    cosh, sinh = (half * np.cosh(root * t)).real, (half * _sinhc(root * t) * t).real
-    grown, g = cosh + alpha / 2 * sinh, sinh
-    c = gain**2 / (2 * alpha * kappa)
-    # 1 - F^2 - kappa G^2 is about 2 alpha kappa t^3/3 at first: below this it would be noise.
-    if np.any((np.abs(2 * alpha * kappa * t**3) < 1e-5) & (t > 0)):
-        return None
-    df, dg = -kappa * g, cosh - alpha / 2 * sinh
-    return Response(
-        (1 - grown) / lam,
-        gain * g,
-        c * (1 - grown**2 - kappa * g**2),
-        -c * (grown * df + kappa * g * dg),
-        c * (kappa - df**2 - kappa * dg**2),
-    )
+    root = np.sqrt((alpha**2 / 4 - kappa).astype(complex))  # G = (e^(-slow t) - e^(-fast t))/(2 root)
+    fast = alpha / 2 + root
+    slow = np.where(root.imag == 0, kappa / fast, alpha / 2 - root)
+    g = np.exp(-slow * t) * t * _mean_exp(2 * root * t)
+    # The integrals of the exponentials; they cancel where the two are alike, and there Gauss-Legendre is exact.
+    first, last, both = _integral(2 * slow, t), _integral(2 * fast, t), _integral(np.asarray(alpha + 0j), t)
+    d = (_integral(slow, t) - _integral(fast, t)) / (2 * root)
+    xx = ((first + last) / 2 - both) / (2 * root**2)
+    vv = ((slow**2 * first + fast**2 * last) / 2 - kappa * both) / (2 * root**2)
+    u, du = legendre(64)
+    end = np.minimum(t, 80 / alpha)
+    s, low, high = end[..., None] * u, slow[..., None], fast[..., None]
+    g_s = np.exp(-low * s) * s * _mean_exp((high - low) * s)
+    dg_s = np.exp(-high * s) - low * g_s
+    alike = np.abs(root) * np.minimum(t, 1 / alpha) < 0.05
+    d, xx, vv = (np.where(alike, end * (f @ du), x).real for f, x in ((g_s, d), (g_s**2, xx), (dg_s**2, vv)))
+    return Response(gain * d, (gain * g).real, gain**2 * xx, (gain**2 * g**2 / 2).real, gain**2 * vv)
 
 
-def _sinhc(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    return np.where(np.abs(z) < 1e-8, 1 + z**2 / 6, np.sinh(z) / np.where(z == 0, 1, z))
+def _mean_exp(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """(1 - e^(-z))/z, also for z = 0."""
+    return np.where(z == 0, 1, -np.expm1(-z) / np.where(z == 0, 1, z))
+
+
+def _integral(z: NDArray[np.complex128], t: Array) -> NDArray[np.complex128]:
+    """The integral of e^(-zs) for s from 0 to t."""
+    return t * _mean_exp(z * t)
 
 
 def _amplified(t: Array, lam: Array) -> Response:
