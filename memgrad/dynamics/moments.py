@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
-from memgrad.dynamics.equations import Equation, FirstOrder, MemoryFlow, SecondOrder
+from memgrad.dynamics.equations import Equation, FirstOrder, MemoryFlow, SecondOrder, symmetric
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.responses import closed_response
 
@@ -56,7 +58,9 @@ class Moments:
             hessian: $H$, shape (d, d).
             minimiser: $x^*$, shape (d,), or a number for all coordinates.
         """
-        h = np.atleast_2d(np.asarray(hessian, dtype=float))
+        h, d = symmetric(hessian), self.mean_x.shape[1]
+        if h.shape != (d, d):
+            raise ValueError(f"the Hessian needs the shape ({d}, {d}) of the moments, got {h.shape}.")
         away = self.mean_x - np.asarray(minimiser, dtype=float)
         return np.asarray(np.einsum("ni,ij,nj->n", away, h, away) + np.einsum("ij,nij->n", h, self.cov_xx)) / 2
 
@@ -96,21 +100,28 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
     times, x = times_wanted(t), position(x0)
     hessian, slope = _affine(equation, x)
     curvature, directions = np.linalg.eigh(hessian)
-    noise = directions.T @ equation.volatility.covariance(x.shape[1]) @ directions
+    covariance = equation.volatility.covariance(x.shape[1])
+    noise = directions.T @ covariance @ directions
     mixes = np.abs(noise - np.diag(np.diagonal(noise))).max() > 1e-14 * max(np.abs(noise).max(), 1e-300)
     response = None if method == "moment equations" or mixes else closed_response(equation, times, curvature)
     if response is None and method == "closed form":
-        why = "its noise mixes the directions of the Hessian" if mixes else "none is known, or it cancels"
+        why = "its noise mixes the directions of the Hessian" if mixes else "none is known"
         raise ValueError(f"no closed form for {equation} here: {why}. Use the moment equations.")
     if response is not None:
         variances = np.diagonal(noise)
-        covariances = tuple(_diagonal(variances * part) for part in response[2:])
+        covariances = tuple(_diagonal(np.where(variances == 0, 0, part) * variances) for part in response[2:])
         displacement, speed = response[:2]
     else:
         displacement, speed, *rest = _by_moment_equations(equation, times, curvature, noise)
         covariances = tuple(rest)
     start = (slope @ directions)[0]
+    endless = isinstance(equation, MemoryFlow) and times[0] == 0
+    if endless:
+        covariances[2][0] = 0
     xx, xv, vv = (directions @ each @ directions.T if len(x[0]) > 1 else each for each in covariances)
+    if endless:
+        # Var V grows as 1/t times the noise, whose own zeros stay: to rotate infinities would make them nan.
+        vv[0] = np.where(covariance == 0, 0.0, np.copysign(np.inf, covariance))
     return Moments(
         t=times,
         mean_x=x - (start * displacement) @ directions.T,
@@ -151,40 +162,58 @@ def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noi
     """Displacement, speed and covariances along the directions, by integration."""
     d = len(curvature)
     shapes = ((d,), (d,), (d, d), (d, d), (d, d))
-    sizes = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
 
     def unpack(y: Array) -> list[Array]:
-        return [part.reshape(shape) for part, shape in zip(np.split(y, sizes), shapes, strict=True)]
+        return [y[end - math.prod(shape) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
 
-    def derivative(t: float, y: Array) -> Array:
+    def derivative(t: float, y: Array, driven: float = 1.0) -> Array:
         x, v, xx, xv, vv = unpack(y)
         time = np.asarray(t)
         if isinstance(equation, FirstOrder):
             c = equation.gain(time)
-            falling = -c * (curvature[:, None] + curvature) * xx + c**2 * noise
-            return np.concatenate([c * (1 - curvature * x), 0 * v, falling.ravel(), 0 * xv.ravel(), 0 * vv.ravel()])
+            falling = -c * (curvature[:, None] + curvature) * xx + driven * c**2 * noise
+            return np.concatenate(
+                [c * (driven - curvature * x), 0 * v, falling.ravel(), 0 * xv.ravel(), 0 * vv.ravel()]
+            )
         assert isinstance(equation, SecondOrder)
-        a, c = equation.damping.rate(time), equation.gain(time)
+        a = equation.damping.rate(time)
+        c = a if isinstance(equation, MemoryFlow) else equation.gain(time)
         pulled = curvature[:, None] * xv
         return np.concatenate(
             [
                 v,
-                -a * v + c * (1 - curvature * x),
+                -a * v + c * (driven - curvature * x),
                 (xv + xv.T).ravel(),
                 (vv - a * xv - c * xx * curvature).ravel(),
-                (-2 * a * vv - c * (pulled + pulled.T) + c**2 * noise).ravel(),
+                (-2 * a * vv - c * (pulled + pulled.T) + driven * c**2 * noise).ravel(),
             ]
         )
 
+    def jacobian(t: float, y: Array) -> Array:
+        return np.stack([derivative(t, unit, driven=0.0) for unit in np.eye(len(y))], axis=1)
+
     positive = times[times > 0]
-    begin = min(1e-8, 1e-5 * positive[0]) if positive.size and equation.is_singular else 0.0
+    # The equations are linear: in units of the noise and of what there is to find at first, no tolerance is too coarse.
+    unit = np.abs(noise).max() or 1.0
+    noise = noise / unit
+    early = np.float64(min(1.0, positive[0])) if positive.size else np.float64(1.0)
+    powers = (1, 0, 1, 0, -1) if isinstance(equation, MemoryFlow) else (2, 1, 3, 2, 1)
+    atol = np.concatenate(
+        [np.full(math.prod(s), 1e-14 * min(1.0, early**k)) for s, k in zip(shapes, powers, strict=True)]
+    )
+    # The start is right to first order in time over the time scale 1/lambda of memory.
+    begin = 0.0
+    if positive.size and equation.is_singular:
+        begin = min(1e-8, 1e-5 * positive[0], 1e-7 / max(np.abs(curvature).max(), 1e-300))
     first = _near_zero(equation, begin, d, noise)
     found = [[part.copy() for part in _near_zero(equation, 0.0, d, noise)] for _ in times[times <= 0]]
     if positive.size:
         state = np.concatenate([part.ravel() for part in first])
-        solution = solve_ivp(
-            derivative, (begin, positive[-1]), state, method="DOP853", t_eval=positive, rtol=1e-11, atol=1e-14
-        )
+        # An explicit method would take steps of 1/a: p = 100, or long after exponential memory has settled, are stiff.
+        stiff = isinstance(equation, SecondOrder) and equation.damping.rate(positive[-1:])[0] * positive[-1] > 20
+        solver: dict[str, Any] = {"method": "LSODA", "jac": jacobian} if stiff else {"method": "DOP853"}
+        solution = solve_ivp(derivative, (begin, positive[-1]), state, t_eval=positive, rtol=1e-11, atol=atol, **solver)
         if not solution.success:
             raise ArithmeticError(f"the moment equations of {equation} could not be solved: {solution.message}")
         found += [unpack(y) for y in solution.y.T]
@@ -193,7 +222,7 @@ def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noi
         c = equation.gain(times)[:, None]
         v, xv = c * (1 - curvature * x), -c[..., None] * xx * curvature
         vv = c[..., None] ** 2 * curvature[:, None] * xx * curvature
-    return x, v, xx, xv, vv
+    return x, v, unit * xx, unit * xv, unit * vv
 
 
 def _near_zero(equation: Equation, t: float, d: int, noise: Array) -> list[Array]:
@@ -206,9 +235,7 @@ def _near_zero(equation: Equation, t: float, d: int, noise: Array) -> list[Array
     p = float(equation.damping.rate(np.asarray(t or 1e-12)) * (t or 1e-12))
     if isinstance(equation, MemoryFlow):
         share = p / (2 * p - 1) if np.any(noise) else 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = np.where(noise == 0, 0.0, share * p / np.float64(t) * noise)
-        return [t * one, one, 2 * share * t * noise, share * noise, spread]
+        return [t * one, one, 2 * share * t * noise, share * noise, share * p / (t or np.inf) * noise]
     scale = 1 / (2 * p + 1)
     xv = t**2 * scale / (p + 2)
     return [t**2 / (2 * (p + 1)) * one, t / (p + 1) * one, 2 / 3 * t * xv * noise, xv * noise, t * scale * noise]
