@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from memgrad.dynamics.equations import symmetric
 from memgrad.dynamics.noise import as_noise
@@ -104,7 +103,16 @@ def laguerre_mean(p: float, y: ArrayLike, k: ArrayLike) -> Array:
     k, y = np.asarray(k), np.asarray(y, dtype=float)
     if k.dtype.kind not in "iu" or np.any(k < 0):
         raise ValueError(f"steps k are integers >= 0, got k={k!r}.")
-    return np.asarray(special.eval_genlaguerre(k, p - 1, y) / special.eval_genlaguerre(k, p - 1, 0.0))
+    # By the recurrence of the quotient: the polynomials themselves exceed the floats for large p and k.
+    wanted, row = np.unique(k, return_inverse=True)
+    table = np.ones((len(wanted), y.size))
+    x, step, done = np.ones(y.size), np.zeros(y.size), 0
+    for i, last in enumerate(wanted.tolist()):
+        for j in range(done, last):
+            step = (j * step - y.ravel() * x) / (j + p)
+            x = x + step
+        table[i], done = x, last
+    return np.asarray(table[row.reshape(k.shape), np.arange(y.size).reshape(y.shape)])
 
 
 def limit_variance(memory: Memory | str, *, lr: float, curvature: float, noise: float = 1.0) -> float:
@@ -127,9 +135,10 @@ def limit_variance(memory: Memory | str, *, lr: float, curvature: float, noise: 
     memory = as_memory("limit_variance", "memory", memory)
     lr = as_real("limit_variance", "lr", lr, "a finite step size lr > 0")
     lam = as_real("limit_variance", "curvature", curvature, "a finite curvature > 0")
+    variance = as_noise(noise).covariance(1).item()
     match memory:
         case Polynomial(p=p) if p > 0.5:
-            return float(p * lr * noise**2 / ((2 * p - 1) * lam))
+            return float(p * lr * variance / ((2 * p - 1) * lam))
         case Polynomial(p=p):
             raise ValueError(f"the variance under polynomial memory has a limit for p > 1/2 only, got p={p!r}.")
         case Exponential(beta=b):
@@ -142,4 +151,4 @@ def limit_variance(memory: Memory | str, *, lr: float, curvature: float, noise: 
     if room <= 0:
         limit = 2 * (1 + b) / ((1 - b) * lam)
         raise ValueError(f"{memory} diverges here: lr must be below {limit:g}, got lr={lr!r}.")
-    return float(lr * (1 + b) * noise**2 / (lam * room))
+    return float(lr * (1 + b) * variance / (lam * room))
