@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -45,20 +46,33 @@ class TimeWarp(ABC):
 
     def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
         """A solution of MG-ODE, as the heavy ball runs through it."""
-        t = self.heavy_ball_time(trajectory.t)
-        return _retimed(trajectory, t, trajectory.v * self.speed(t)[:, None])
+
+        def sped_up(t: Array, x: Array, v: Array) -> tuple[Array, Array]:
+            return x, v * self.speed(t)[:, None]
+
+        return _retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
 
     def to_memory(self, trajectory: Trajectory) -> Trajectory:
         """A solution of the heavy ball, as MG-ODE runs through it; the velocity at time 0 is extrapolated."""
-        t, v = trajectory.t, trajectory.v
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slowed = v / self.speed(t)[:, None]
-        if t[0] == 0:
-            # 0/0. The quotient is even in t near 0, so two early times extrapolate it to fourth order.
-            early = np.array([0.01, 0.02]) * (t[1] if len(t) > 1 else 1.0)
-            near, far = trajectory.at(early)[1] / self.speed(early)[:, None] if trajectory.at else (np.nan, np.nan)
-            slowed[0] = (4 * near - far) / 3
-        return _retimed(trajectory, self.memory_time(t), slowed)
+
+        def slowed(tau: Array, x: Array, v: Array) -> tuple[Array, Array]:
+            speed = self.speed(self.heavy_ball_time(tau))[:, None]
+            first = self._first_velocity(trajectory) if np.any(speed == 0) else 0.0
+            return x, np.where(speed == 0, first, v / np.where(speed == 0, 1.0, speed))
+
+        return _retimed(trajectory, self.memory_time, self.heavy_ball_time, slowed)
+
+    def _first_velocity(self, trajectory: Trajectory) -> Array:
+        """The limit of the heavy ball's velocity over the speed, 0/0, as t -> 0."""
+        if trajectory.at is None:
+            return np.full(trajectory.v.shape[1], np.nan)
+        early = np.array([0.01, 0.02]) * (trajectory.t[1] if len(trajectory.t) > 1 else 1.0)
+        while True:
+            near, far = trajectory.at(early)[1] / self.speed(early)[:, None]
+            # The quotient is even in t near 0, so two early times extrapolate it to fourth order.
+            if np.all(np.abs(near - far) <= 1e-4 * np.abs(near).max()) or early[0] < 1e-6:
+                return np.asarray((4 * near - far) / 3)
+            early = early / 4
 
 
 @final
@@ -164,8 +178,16 @@ class QuadratureWarp(TimeWarp):
 
     @property
     def viscosity(self) -> Viscosity:
-        r"""$\frac{d}{dt}\log(m(\tau)/\dot\tau)$."""
+        r"""$\frac{d}{dt}\log(m(\tau)/\dot\tau)$, near 0 $(2p-1)/t$ where $m$ is there a power $t^p$."""
+        if self._degree <= 0.5:
+            raise ValueError(
+                f"memory that is t^p near 0 warps for p > 1/2 only, got {self.memory}, p={self._degree:g}."
+            )
         return WarpedViscosity(self)
+
+    @property
+    def _degree(self) -> float:
+        return float(self.memory.rate(1e-9)) * 1e-9  # near 0 every memory function is a power of t
 
     def heavy_ball_time(self, tau: ArrayLike) -> Array:
         r"""The integral of $\sqrt{\dot m/m}$, whose singularity at 0 the substitution $s = \tau u^4$ removes."""
@@ -177,8 +199,7 @@ class QuadratureWarp(TimeWarp):
     def memory_time(self, t: ArrayLike) -> Array:
         r"""The inverse, by Newton's method in $\sqrt\tau$, in which the function is almost straight near 0."""
         t = np.asarray(t, dtype=float)
-        degree = float(self.memory.rate(1e-9)) * 1e-9  # near 0 every memory function is a power of t
-        z = np.where(t > 0, t, 1.0) / (2 * np.sqrt(degree))
+        z = np.where(t > 0, t, 1.0) / (2 * np.sqrt(self._degree))
         for _ in range(50):
             tau = z**2
             step = (self.heavy_ball_time(tau) - t) / (2 * z * np.sqrt(self.memory.rate(tau)))
@@ -240,5 +261,19 @@ def time_warp(memory: Memory | str) -> TimeWarp:
     return QuadratureWarp(memory)
 
 
-def _retimed(trajectory: Trajectory, t: Array, v: Array) -> Trajectory:
-    return dataclasses.replace(trajectory, t=t, v=v, equation=f"{trajectory.equation}, warped", at=None)
+def _retimed(
+    trajectory: Trajectory,
+    forth: Callable[[Array], Array],
+    back: Callable[[Array], Array],
+    changed: Callable[[Array, Array, Array], tuple[Array, Array]],
+) -> Trajectory:
+    """The trajectory at its times gone `forth`, and between them, with velocities as `changed` at the new times."""
+    before, t = trajectory.at, forth(trajectory.t)
+
+    def at(new: Array) -> tuple[Array, Array]:
+        new = np.atleast_1d(np.asarray(new, dtype=float))
+        return changed(new, *before(back(new)))  # type: ignore[misc]  # not called where there was none
+
+    x, v = changed(t, trajectory.x, trajectory.v)
+    equation = f"{trajectory.equation}, warped"
+    return dataclasses.replace(trajectory, t=t, x=x, v=v, equation=equation, at=None if before is None else at)
