@@ -47,8 +47,10 @@ class MemoryLagrangian:
 
     def __call__(self, x: Array, v: Array, t: Array) -> Array:
         """The Lagrangian at positions and velocities (n, d) and times (n,)."""
-        kinetic = self.memory.m(t) * np.sum(v**2, axis=1) / 2
-        return np.asarray(kinetic - self.memory.dm(t) * np.asarray(self.value(x)))
+        kinetic, value = self.memory.m(t) * np.sum(v**2, axis=1) / 2, np.asarray(self.value(x))
+        if value.shape != kinetic.shape:
+            raise ValueError(f"the value f must return one number a path, shape {kinetic.shape}, got {value.shape}.")
+        return np.asarray(kinetic - self.memory.dm(t) * value)
 
     def residual(self, trajectory: Trajectory, gradient: Gradient) -> Array:
         r"""How far a solution is from the Euler-Lagrange equation over m: $\dot V + \frac{\dot m}{m}(V + \nabla f)$.
@@ -90,21 +92,26 @@ def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
         >>> bool(np.abs(integral_residual(equation, solve(equation, 5.0, 1.0))).max() < 1e-7)
         True
     """
+    if not isinstance(equation, SecondOrder):
+        raise TypeError(f"the integral form is that of a velocity, which {equation} does not have.")
     at = _interpolant(trajectory)
     times = trajectory.t[trajectory.t > 0]
+    # Panels short enough for a path that turns between two times wanted.
+    knots = np.unique(np.concatenate([np.linspace(0.0, times[-1], 201), times]))
     u, du = legendre(32)
-    widths = np.diff(times, prepend=0.0)[:, None]
-    s, ds = times[:, None] - widths * (1 - u), widths * du  # a row a panel between two times
+    widths = np.diff(knots)[:, None]
+    s, ds = knots[:-1, None] + widths * u, widths * du  # a row a panel
     # A memory may push as a fractional power of s at 0: there the points are crowded.
-    s[0], ds[0] = times[0] * u**6, times[0] * 6 * u**5 * du
+    s[0], ds[0] = knots[1] * u**6, knots[1] * 6 * u**5 * du
     panels = [equation.slope(at(row)[0]) * weights[:, None] for row, weights in zip(s, ds, strict=True)]
-    first = at(np.array([0.0]))[1]
-    residual = at(times)[1]
-    for i, t in enumerate(times):
-        now = np.array(t)
-        residual[i] += sum(equation.push(s[j], now) @ panels[j] for j in range(i + 1))
-        if not equation.is_singular:
-            residual[i] -= float(equation.damping.survival(np.array(0.0), now)) * first[0]
+    past = -at(np.array([0.0]))[1][0] if not equation.is_singular else np.zeros(trajectory.x.shape[1])
+    residual, i = at(times)[1], 0
+    for j, now in enumerate(knots[1:]):
+        left = equation.damping.survival(knots[j], now) if j or not equation.is_singular else 0.0
+        past = left * past + equation.push(s[j], now) @ panels[j]
+        if now == times[i]:
+            residual[i] += past
+            i += 1
     return residual
 
 
