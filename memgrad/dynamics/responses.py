@@ -20,7 +20,7 @@ from memgrad.dynamics.equations import (
     HeavyBallFlow,
     MemoryFlow,
 )
-from memgrad.dynamics.kicks import legendre
+from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity
 from memgrad.memory import Exponential, Polynomial
 
