@@ -1,6 +1,8 @@
 # `make test` and `make reproduce` need only python3 (3.11 or newer) and make: they make .venv themselves.
 PYTHON ?= python3
 BIN := .venv/bin
+# One thread per process: the tests run in as many processes as there are cores.
+ALONE := OMP_NUM_THREADS=1
 SOURCES := $(shell find memgrad -name '*.py')
 DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
 
@@ -16,7 +18,7 @@ help:
 	@echo "make clean      remove .venv and everything that was built"
 
 test: lint types docs $(BIN)/installed
-	$(BIN)/python -m pytest
+	$(ALONE) $(BIN)/python -m pytest -n auto
 
 test-slow: $(BIN)/installed-trainers
 	$(BIN)/python -m pytest -m slow
