@@ -4,20 +4,34 @@ from memgrad.extras import require
 
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
 
-from memgrad.figures.datasets import data_set  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.bounds import gamma_curve, gamma_region  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.datasets import data_set  # noqa: E402
+from memgrad.figures.descents import amplification, time_warp  # noqa: E402
 from memgrad.figures.ensembles import ensembles  # noqa: E402
 from memgrad.figures.memories import PAPER_MEMORIES, memory_types  # noqa: E402
 from memgrad.figures.objectives import example_objectives, objective_shapes  # noqa: E402
+from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
+from memgrad.figures.smoothing import smoothing  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
+from memgrad.figures.velocities import second_moments, velocity_noise  # noqa: E402
 
 __all__ = [
     "FORMATS",
     "PAPER_MEMORIES",
+    "Panel",
+    "amplification",
     "data_set",
     "ensembles",
     "example_objectives",
     "figure_path",
+    "gamma_curve",
+    "gamma_region",
     "memory_types",
+    "momentum_and_memory",
     "objective_shapes",
     "save",
+    "second_moments",
+    "smoothing",
+    "time_warp",
+    "velocity_noise",
 ]

@@ -22,6 +22,15 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#0
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-", "--")
 
 
+SMALL = 6.5
+"""The size of the letters of settings and notes."""
+
+_UNPRINTED = str.maketrans("", "", "${}\\^_")
+
+EXACT: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 0.9}
+"""Curves that are computed exactly, laid over what was simulated or solved."""
+
+
 def lines() -> Iterator[dict[str, Any]]:
     """The colour, dash and width of one curve after the other."""
     return ({"color": c, "linestyle": d, "linewidth": 1.8} for c, d in cycle(zip(COLOURS, DASHES, strict=True)))
@@ -51,6 +60,28 @@ def figure_path(path: str | os.PathLike[str]) -> Path:
     if path.suffix.removeprefix(".").lower() not in FORMATS:
         raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, by its file's ending, got {str(path)!r}.")
     return path
+
+
+def settings_below(figure: Figure, caption: str) -> None:
+    """Write the settings under the axes in small letters, so that a figure says how it was made wherever it goes."""
+    if not caption:
+        return
+    # Small letters are about half as wide as they are high, and marks of mathematics are not printed.
+    width = int(figure.get_figwidth() * 72 / (SMALL * 0.47))
+    figure.supxlabel("\n".join(_wrapped(caption, width)), fontsize=SMALL, color="0.35", x=0.01, ha="left")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines broken between settings, at commas, and never inside a formula."""
+    rows = [""]
+    for part in text.split(", "):
+        longer = f"{rows[-1]}, {part}" if rows[-1] else part
+        if rows[-1] and len(longer.translate(_UNPRINTED)) > width:
+            rows[-1] += ","
+            rows.append(part)
+        else:
+            rows[-1] = longer
+    return rows
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:

@@ -1,0 +1,148 @@
+"""Descents in the plane: paths and losses of memory and momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from memgrad.figures.style import EXACT, SMALL, drawing, lines, settings_below
+
+Array = NDArray[np.float64]
+
+
+def amplification(
+    t: Array,
+    paths: Mapping[str, Array],
+    losses: Mapping[str, Array],
+    exact: Mapping[str, Array],
+    means: Mapping[str, tuple[Array, Array]],
+    *,
+    caption: str = "",
+) -> Figure:
+    """Noisy descents: one path each in the plane, its loss over time, and the mean loss over many runs.
+
+    Args:
+        t: The times, shape (n,).
+        paths: A path of shape (n, 2), by its label.
+        losses: The loss along it, by the same labels.
+        exact: The exact expected loss, by the same labels.
+        means: The mean loss over many runs and its standard error, by the same labels.
+        caption: The settings.
+
+    Example:
+        >>> t, flat = np.linspace(0, 1, 5), np.ones(5)
+        >>> figure = amplification(t, {"a": np.ones((5, 2))}, {"a": flat}, {"a": flat}, {"a": (flat, 0 * flat)})
+        >>> len(figure.axes)
+        3
+
+    Reference:
+        UAI 2019, Fig. HB_amplification. *Differs*: expected losses are added.
+    """
+    with drawing():
+        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+        plane, one, many = figure.subplots(1, 3)
+        _plane(plane, paths, "one path each, same noise")
+        one.set(title="its loss", xlabel="time $t$", ylabel="$f(X(t))$", yscale="log", xlim=(0, t[-1]))
+        many.set(title="mean loss", xlabel="time $t$", ylabel=r"$\mathbb{E} f(X(t))$", yscale="log", xlim=(0, t[-1]))
+        for label, line in zip(paths, lines(), strict=False):
+            colour = line["color"]
+            one.plot(t, losses[label], color=colour, linewidth=0.8)
+            mean, error = means[label]
+            many.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.35, linewidth=0)
+            many.plot(t, mean, color=colour, linewidth=1.6)
+        for i, curve in enumerate(exact.values()):
+            for axes in (one, many):
+                axes.plot(t, curve, label=None if i else r"exact $\mathbb{E} f$", **EXACT)
+        top = 2 * max(float(curve.max()) for curve in losses.values())
+        low = min(float(curve.min()) for curve in exact.values()) / 8
+        for axes in (one, many):
+            axes.set_ylim(low, top)
+        many.legend(loc="upper right", fontsize=SMALL + 0.5)
+        plane.legend(loc="lower right", fontsize=SMALL + 0.5)
+        settings_below(figure, caption)
+    return figure
+
+
+def time_warp(
+    t: Array,
+    memory: tuple[str, Array],
+    nesterov: tuple[str, Array],
+    warped: Array,
+    noisy: Mapping[str, Array],
+    *,
+    caption: str = "",
+) -> Figure:
+    r"""One path at two speeds, and what noise makes of it.
+
+    Args:
+        t: The times, shape (n,).
+        memory: The label of memory and its solution, shape (n, 2).
+        nesterov: The label of Nesterov's equation and its solution.
+        warped: Memory's solution at $\tau(t)$.
+        noisy: A path with noise, by the same labels.
+        caption: The settings.
+
+    Example:
+        >>> t, x = np.linspace(0, 1, 5), np.ones((5, 2))
+        >>> len(time_warp(t, ("a", x), ("b", x), x, {"a": x, "b": x}).axes)
+        3
+
+    Reference:
+        UAI 2019, Fig. timewarp. *Differs*: the solutions without noise, which coincide, are shown beside the paths.
+    """
+    first, second = lines(), lines()
+    next(second)
+    slow, fast = next(first), next(second)
+    with drawing():
+        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+        plane, times, plane_noisy = figure.subplots(1, 3)
+        pair = {nesterov[0]: nesterov[1], memory[0]: memory[1]}
+        _plane(plane, {}, "without noise: one path")
+        plane.plot(*pair[nesterov[0]].T, color=fast["color"], linewidth=3.2, label=nesterov[0])
+        plane.plot(*pair[memory[0]].T, color=slow["color"], linewidth=1.2, linestyle="--", label=memory[0])
+        plane.legend(loc="lower right", fontsize=SMALL + 0.5)
+        times.set(title="two speeds", xlabel="time $t$", ylabel="$X_1(t)$", xlim=(0, t[-1]))
+        times.plot(t, nesterov[1][:, 0], color=fast["color"], linewidth=2.4, label=nesterov[0])
+        times.plot(t, memory[1][:, 0], color=slow["color"], linewidth=1.4, linestyle="--", label=memory[0])
+        apart = float(np.abs(nesterov[1] - warped).max())
+        times.plot(t, warped[:, 0], label=r"memory at $\tau(t)=t^2/8$", **EXACT)
+        times.legend(
+            loc="upper right", fontsize=SMALL + 0.5, title=f"farthest apart: {apart:.0e}", title_fontsize=SMALL
+        )
+        _plane(plane_noisy, noisy, "with noise: no longer", order=(slow, fast))
+        plane_noisy.text(
+            0.98,
+            0.02,
+            "the warp does not preserve\nthe Brownian motion",
+            transform=plane_noisy.transAxes,
+            ha="right",
+            va="bottom",
+            fontsize=SMALL,
+            color="0.35",
+        )
+        settings_below(figure, caption)
+    return figure
+
+
+def _plane(
+    axes: Axes, paths: Mapping[str, Array], title: str, order: tuple[dict[str, object], ...] | None = None
+) -> None:
+    """Paths in the plane, from a dot to the cross at the minimiser."""
+    axes.set(title=title, xlabel="$X_1$", ylabel="$X_2$")
+    axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
+    axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
+    # The later path would hide the earlier one, so the one that wanders more lies below.
+    spread = sorted(paths, key=lambda label: -float(np.std(paths[label][len(paths[label]) // 2 :])))
+    style = dict(zip(paths, order or lines(), strict=False))
+    drawn = {
+        label: axes.plot(*paths[label].T, color=style[label]["color"], linewidth=0.8, label=label)[0]
+        for label in spread
+    }
+    if drawn:
+        start = next(iter(paths.values()))[0]
+        axes.plot(*start, "o", color="0.2", markersize=4)
+    axes.plot(0, 0, "+", color="0.2", markersize=8)

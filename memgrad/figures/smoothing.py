@@ -1,0 +1,64 @@
+"""What memory does to the path of a stochastic method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from memgrad.figures.style import SMALL, drawing, lines, settings_below
+
+Array = NDArray[np.float64]
+
+
+def smoothing(
+    paths: Mapping[str, Array],
+    means: Mapping[str, tuple[Array, Array]],
+    losses: Mapping[str, tuple[Array, Array]],
+    *,
+    caption: str = "",
+) -> Figure:
+    """One path of each method, mean paths, and mean losses with their intervals.
+
+    Args:
+        paths: One run, shape (steps + 1, 2), by label.
+        means: Mean path and the half width of its interval, each of shape (steps + 1, 2), by the same labels.
+        losses: Mean loss and the half width of its interval, each of shape (steps + 1,).
+        caption: The settings.
+
+    Example:
+        >>> path, flat = np.ones((4, 2)), np.ones(4)
+        >>> len(smoothing({"a": path}, {"a": (path, path)}, {"a": (flat, 0 * flat)}).axes)
+        3
+
+    Reference:
+        UAI 2019, Fig. p_verification.
+    """
+    with drawing():
+        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+        one, mean, loss = figure.subplots(1, 3)
+        one.set(title="one run, same noise", xlabel="$x_1$", ylabel="$x_2$")
+        mean.set(title="mean of $x_1$", xlabel="step $k$", ylabel="$x_1$")
+        loss.set(title="mean loss", xlabel="step $k$", ylabel="$f(x_k)$", yscale="log")
+        styles = dict(zip(paths, lines(), strict=False))
+        # The roughest first, so that the smooth ones stay visible.
+        for label in reversed(list(paths)):
+            colour, steps = styles[label]["color"], np.arange(len(paths[label]))
+            one.plot(*paths[label].T, color=colour, linewidth=0.9, label=label)
+            for axes, (centre, half) in (
+                (mean, (means[label][0][:, 0], means[label][1][:, 0])),
+                (loss, losses[label]),
+            ):
+                axes.fill_between(steps, centre - half, centre + half, color=colour, alpha=0.25, linewidth=0)
+                axes.plot(steps, centre, color=colour, linewidth=1.2)
+        one.plot(*next(iter(paths.values()))[0], "o", color="0.2", markersize=4)
+        one.plot(0, 0, "+", color="0.2", markersize=8)
+        mean.axhline(0, color="0.85", linewidth=0.6, zorder=0)
+        for axes in (mean, loss):
+            axes.set_xlim(0, len(next(iter(paths.values()))) - 1)
+        handles, labels = one.get_legend_handles_labels()
+        loss.legend(handles[::-1], labels[::-1], loc="upper right", fontsize=SMALL + 0.5)
+        settings_below(figure, caption)
+    return figure
