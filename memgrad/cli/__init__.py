@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import memgrad
-from memgrad.cli import check, data, dynamics, memories, theory
+from memgrad.cli import check, data, dynamics, memories, plots, theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +25,9 @@ app.command()(check.check)
 app.add_typer(data.app, name="data")
 app.add_typer(plot, name="plot")
 plot.command("memories")(memories.plot_memories)
+for _name, _command in plots.plot_commands().items():
+    plot.command(_name)(_command)
+plot.command("all")(plots.plot_all)
 
 
 def _print_version(wanted: bool) -> None:

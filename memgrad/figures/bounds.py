@@ -42,7 +42,7 @@ def gamma_curve(bounds: GammaBounds, *, caption: str = "") -> Figure:
         axes.annotate(
             rf"$\beta=\sqrt{{\tilde\mu}}={peak:.3f}$",
             (peak, height),
-            (8, 10),
+            (22, 8),
             textcoords="offset points",
             fontsize=SMALL + 1,
         )
@@ -63,7 +63,7 @@ def gamma_region(bounds: GammaBounds, alpha: float, *, caption: str = "") -> Fig
         >>> from memgrad.theory import gamma_bounds
         >>> bounds = gamma_bounds([1.0, 2.0, 9.0], tau=0.5, mu=10)
         >>> [text.get_text() for text in gamma_region(bounds, 2.5).axes[0].get_legend().get_texts()][-2:]
-        ['optimal, $\\gamma$ = 0.642', 'approximate, $\\gamma$ = 0.5']
+        ['optimal, $\\gamma$ = 0.683', 'approximate, $\\gamma$ = 0.5']
 
     Reference:
         UAI 2019, Fig. bound_beta_2.

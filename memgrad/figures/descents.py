@@ -61,8 +61,13 @@ def amplification(
         low = min(float(curve.min()) for curve in exact.values()) / 8
         for axes in (one, many):
             axes.set_ylim(low, top)
-        many.legend(loc="upper right", fontsize=SMALL + 0.5)
-        plane.legend(loc="lower right", fontsize=SMALL + 0.5)
+        one.legend(loc="upper left", fontsize=SMALL + 0.5)
+        highest = max(exact, key=lambda label: float(exact[label][-1]))
+        for label, line in zip(paths, lines(), strict=False):
+            above = label == highest
+            at = (0.97 * t[-1], (2.0 if above else 0.5) * float(exact[label][-1]))
+            side = "bottom" if above else "top"
+            many.text(*at, label, color=line["color"], ha="right", va=side, fontsize=SMALL + 1.5)
         settings_below(figure, caption)
     return figure
 
@@ -122,7 +127,8 @@ def time_warp(
             ha="right",
             va="bottom",
             fontsize=SMALL,
-            color="0.35",
+            color="0.25",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
         )
         settings_below(figure, caption)
     return figure

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from memgrad.figures.style import EXACT, drawing, lines, settings_below
+from memgrad.figures.style import EXACT, SMALL, drawing, lines, settings_below
 
 Array = NDArray[np.float64]
 
@@ -70,6 +71,12 @@ def momentum_and_memory(
         for i in range(wide):
             grid[-1][2 * i].set_xlabel("$X_1$")
             grid[-1][2 * i + 1].set_xlabel("time $t$")
+        samples = [
+            Line2D([], [], color=colours[0], linewidth=1.1, label="solved"),
+            Line2D([], [], **{**EXACT, "linewidth": 0.5}, label="exact"),
+            Line2D([], [], color=colours[0], alpha=0.35, linewidth=3, label="exact, further than solved"),
+        ]
+        figure.legend(handles=samples, loc="outside upper center", ncols=3, fontsize=SMALL + 0.5)
         settings_below(figure, caption)
     return figure
 
@@ -84,16 +91,18 @@ def _path(axes: Axes, panel: Panel, colour: str) -> None:
 
 def _loss(axes: Axes, panel: Panel, colour: str, guides: Sequence[int], end: float) -> None:
     first = float(panel.loss[0])
-    t = np.array([1.0, end])
+    t = np.array([10.0, end])  # the losses start to fall at about 10
     for power in guides:
-        # From where the loss starts to fall.
-        axes.plot(10 * t, first * t ** (-power), color="0.75", linewidth=0.7, linestyle=":", zorder=0)
-        at = min(end / 12, 10 ** (8.2 / power))
-        axes.text(
-            10 * at, first * at ** (-power), f"$1/t^{power}$" if power > 1 else "$1/t$", fontsize=5.5, color="0.45"
-        )
-    axes.plot(panel.t, panel.loss, color=colour, linewidth=1.0)
-    axes.plot(panel.exact_t, panel.exact_loss, **{**EXACT, "linewidth": 0.5})
+        guide = first * (t / 10) ** (-power)
+        axes.plot(t, guide, color="0.6", linewidth=0.7, linestyle=":", zorder=0)
+        name = f"$1/t^{power}$" if power > 1 else "$1/t$"
+        axes.text(1.2 * end, guide[-1], name, fontsize=5.5, color="0.35", va="center")
+    axes.plot(panel.t, panel.loss, color=colour, linewidth=1.1)
+    solved = panel.exact_t <= panel.t[-1]
+    # Dashes would hide oscillations that are closer than they are. Further than it was solved, the curve is a band.
+    sparse = solved if solved.all() else panel.exact_t <= panel.t[-1] / 5
+    axes.plot(panel.exact_t[sparse], panel.exact_loss[sparse], **{**EXACT, "linewidth": 0.5})
+    axes.plot(panel.exact_t[~solved], panel.exact_loss[~solved], color=colour, alpha=0.35, linewidth=0.5)
     title = "$f(X(t))$" if panel.slope is None else rf"$f(X(t))$, peaks $\sim t^{{{panel.slope:g}}}$"
     axes.set_title(title, fontsize=8)
     axes.set(xscale="log", yscale="log", xlim=(1, end), ylim=(first * 1e-12, first * 5))

@@ -46,7 +46,7 @@ def smoothing(
         # The roughest first, so that the smooth ones stay visible.
         for label in reversed(list(paths)):
             colour, steps = styles[label]["color"], np.arange(len(paths[label]))
-            one.plot(*paths[label].T, color=colour, linewidth=0.9, label=label)
+            one.plot(*paths[label].T, color=colour, linewidth=0.8, label=label)
             for axes, (centre, half) in (
                 (mean, (means[label][0][:, 0], means[label][1][:, 0])),
                 (loss, losses[label]),
@@ -57,8 +57,9 @@ def smoothing(
         one.plot(0, 0, "+", color="0.2", markersize=8)
         mean.axhline(0, color="0.85", linewidth=0.6, zorder=0)
         for axes in (mean, loss):
-            axes.set_xlim(0, len(next(iter(paths.values()))) - 1)
+            axes.set_xscale("log")
+            axes.set_xlim(1, len(next(iter(paths.values()))) - 1)
         handles, labels = one.get_legend_handles_labels()
-        loss.legend(handles[::-1], labels[::-1], loc="upper right", fontsize=SMALL + 0.5)
+        loss.legend(handles[::-1], labels[::-1], loc="lower left", fontsize=SMALL + 0.5)
         settings_below(figure, caption)
     return figure

@@ -41,6 +41,7 @@ def drawing() -> AbstractContextManager[None]:
     return rc_context(
         {
             "font.size": 9,
+            "axes.titlesize": 9,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "legend.frameon": False,

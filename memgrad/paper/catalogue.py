@@ -94,8 +94,8 @@ _FIGURES = (
         "odes",
         "App. F",
         "Momentum and memory without noise: paths and losses.",
-        "Losses on a quadratic fall faster for larger p; 1/t viscosity has the path of constant forgetting, 3/t that of "
-        "linear forgetting.",
+        "Losses on a quadratic fall faster for larger p; 1/t viscosity has the path of constant forgetting, "
+        "3/t that of linear forgetting.",
         settings.OdesSettings(),
     ),
     PaperFigure(

@@ -123,7 +123,7 @@ def write_csv(columns: Columns, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _memories(settings: MemoryTypesSettings, progress: Progress | None) -> Drawn:
+def _memories(settings: MemoryTypesSettings, _: Progress | None) -> Drawn:
     s = np.linspace(0, settings.t, 601)
     columns = {"s": s} | {
         str(memory): np.asarray(memory.influence(s, settings.t))
@@ -182,7 +182,7 @@ def _velocities(run: Callable[..., Velocities]) -> Callable[[Any, Progress | Non
     return drawn
 
 
-def _second_moments(settings: Any, progress: Progress | None) -> Drawn:
+def _second_moments(settings: Any, _: Progress | None) -> Drawn:
     found: SecondMoments = quadratic_variance(settings)
     memory = rf"memory $t^{{{settings.degree:g}}}$ (MG-SDE)"
     nesterov = rf"Nesterov's SDE, ${settings.viscosity:g}/t$"
@@ -199,13 +199,13 @@ def _second_moments(settings: Any, progress: Progress | None) -> Drawn:
     return Drawn(figure, found.columns(), found)
 
 
-def _gamma_curve(settings: GammaBoundsSettings, progress: Progress | None) -> Drawn:
+def _gamma_curve(settings: GammaBoundsSettings, _: Progress | None) -> Drawn:
     bounds = gamma_bounds(default_betas(settings.mu), tau=settings.tau, mu=settings.mu)
     columns = {"beta": bounds.beta, "curve": bounds.curve, "linear": bounds.linear, "hyperbola": bounds.hyperbola}
     return Drawn(figures.gamma_curve(bounds, caption=settings.caption()), columns, bounds)
 
 
-def _gamma_region(settings: GammaRegionSettings, progress: Progress | None) -> Drawn:
+def _gamma_region(settings: GammaRegionSettings, _: Progress | None) -> Drawn:
     bounds = gamma_bounds(default_betas(settings.mu), tau=settings.tau, mu=settings.mu)
     columns = {
         "beta": bounds.beta,
@@ -223,7 +223,8 @@ def _odes(settings: Any, progress: Progress | None) -> Drawn:
         if each.power is None:
             title = f"{each.label[:2]}, " + rf"$\alpha$ = {settings.alpha:g}"
         else:
-            title = f"HB, ${each.power:g}/t$" if each.kind == "momentum" else f"MG, $t^{{{each.power:g}}}$"
+            power = f"^{{{each.power:g}}}" if each.power != 1 else ""
+            title = f"HB, ${each.power:g}/t$" if each.kind == "momentum" else f"MG, $t{power}$"
         panel = figures.Panel(
             title, each.path, each.t, each.loss, each.exact_t, each.exact_loss, slope=each.expected_slope
         )

@@ -32,7 +32,7 @@ class Descent:
         forgetting: The name of the memory in the paper's table.
         power: q or p, or None for the exponential ones.
         path: The solution at even times, for a drawing, shape (m, d).
-        t: Times from 0.1 to the end, evenly spaced in the logarithm, shape (n,).
+        t: Times from 0.1 to the end, many to each oscillation, shape (n,).
         x: The solution at these times, shape (n, d).
         loss: f along it, shape (n,).
         exact_t: Times of the exact solution, shape (n,); empty where it has no closed form.
@@ -108,6 +108,16 @@ def momentum_and_memory_odes(settings: OdesSettings | None = None, *, progress: 
     return Odes(settings, tuple(found))
 
 
+def _fine_times(kind: str, end: float) -> Array:
+    """Even in the logarithm first, then even in what oscillations are even in: t for momentum, sqrt(t) for memory."""
+    power = 1.0 if kind == "momentum" else 0.5
+    late = min(end, (HEAVY_BALL_WINDOW if kind == "momentum" else MEMORY_WINDOW)[0])
+    early = np.geomspace(0.1, late, 10_000)
+    if late == end:
+        return early
+    return np.concatenate([early[:-1], np.linspace(late**power, end**power, 30_000) ** (1 / power)])
+
+
 def exact_position(kind: str, power: float, curvature: Array, x0: Array, t: Array) -> Array:
     r"""The exact solution on a quadratic.
 
@@ -164,7 +174,7 @@ def _descend(
     what = "exponential" if power is None else f"{power:g}/t" if kind == "momentum" else f"t^{power:g}"
     end = settings.heavy_ball_end if kind == "momentum" else settings.memory_end
     even = np.linspace(0, settings.path_end, 2001)
-    t = np.geomspace(0.1, settings.loss_end if power is None else end, 20_000)
+    t = _fine_times(kind, settings.loss_end if power is None else end)
     times = np.unique(np.concatenate([even, t]))
     method = settings.stiff_method if power is None else settings.method
     solution = solve(equation, times, settings.x0, method=method, tolerances=settings.tolerances)

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def given(value: Any, text: str) -> Any:
-    """A setting that the paper gives, and how a caption writes it, such as `h = {:g}`."""
+    """A setting that the paper gives, and how a caption writes it, such as `h = {}`."""
     return dataclasses.field(default=value, metadata={"text": text})
 
 
@@ -43,7 +43,7 @@ class Settings:
             elif "reason" in each.metadata:
                 mark = "*"
                 notes.append("* our choice")
-            parts.append(each.metadata["text"].format(value) + mark)
+            parts.append(each.metadata["text"].format(_text(value)) + mark)
         notes = list(dict.fromkeys(notes))
         return ", ".join(parts) + (f" ({'; '.join(notes)})" if notes else "")
 
@@ -61,6 +61,17 @@ class Settings:
         return dataclasses.asdict(self)
 
 
+def _text(value: Any) -> str:
+    """A value as a caption writes it: (1, 1), $10^6$, Milstein."""
+    if isinstance(value, tuple):
+        return f"({', '.join(_text(each) for each in value)})"
+    if isinstance(value, float):
+        mantissa, _, exponent = f"{value:g}".partition("e")
+        return f"$10^{{{int(exponent)}}}$" if exponent and mantissa == "1" else f"{value:g}"
+    return _NAMES.get(value, str(value))
+
+
+_NAMES = {"milstein": "Milstein", "euler-maruyama": "Euler-Maruyama"}
 _SEED = "any: what is claimed must hold for all of them"
 _NO_HORIZON = "the paper gives no horizon"
 
@@ -69,30 +80,30 @@ _NO_HORIZON = "the paper gives no horizon"
 class MemoryTypesSettings(Settings):
     """The influence of past gradients on one step. The memories, and our alphas, are `figures.PAPER_MEMORIES`."""
 
-    t: float = given(6.0, "$t$ = {:g}")
+    t: float = given(6.0, "$t$ = {}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AmplificationSettings(Settings):
     """Nesterov's SDE and MG-SDE with quadratic forgetting on Su's quadratic, pushed by the same noise."""
 
-    degree: float = given(3.0, "memory $t^{{{:g}}}$")
-    viscosity: float = given(3.0, "viscosity ${:g}/t$")
+    degree: float = given(3.0, "memory $t^{{{}}}$")
+    viscosity: float = given(3.0, "viscosity ${}/t$")
     spectrum: tuple[float, float] = given((0.04, 0.01), r"$\nabla^2 f$ = diag{}")
     x0: tuple[float, float] = given((1.0, 1.0), "$X(0)$ = {}")
-    scheme: str = given("milstein", "{}")
-    dt: float = given(1e-3, "$h$ = {:g}")
+    scheme: str = given("milstein", "{} scheme")
+    dt: float = given(1e-3, "$h$ = {}")
     sigma: float = ours(
         0.02,
-        r"$\sigma$ = {:g}",
+        r"$\sigma$ = {}",
         "the paper gives none; of six values tried, this one shows both regimes (0.01 and 0.05 move the crossing to "
         "t = 78 and t = 23)",
     )
-    end: float = ours(300.0, "$T$ = {:g}", f"{_NO_HORIZON}; 300 lets the memory settle")
+    end: float = ours(300.0, "$T$ = {}", f"{_NO_HORIZON}; 300 lets the memory settle")
     paths: int = ours(1000, "means of {} runs", "the paper draws one path; means show what is chance in it")
     ensemble_dt: float = ours(
         0.05,
-        "of the exact scheme with $h$ = {:g}",
+        "these by the exact scheme with $h$ = {}",
         "its noise is exact with any step; its error in the position, about h times the curvature, is 0.2 %",
     )
     seed: int = ours(0, "seed {}", _SEED)
@@ -102,14 +113,14 @@ class AmplificationSettings(Settings):
 class TimeWarpSettings(Settings):
     """Nesterov's equation and MG with linear forgetting: one path, two speeds."""
 
-    degree: float = given(2.0, "memory $t^{{{:g}}}$")
-    viscosity: float = given(3.0, "viscosity ${:g}/t$")
+    degree: float = given(2.0, "memory $t^{{{}}}$")
+    viscosity: float = given(3.0, "viscosity ${}/t$")
     spectrum: tuple[float, float] = given((0.04, 0.01), r"$\nabla^2 f$ = diag{}")
     x0: tuple[float, float] = given((1.0, 1.0), "$X(0)$ = {}")
-    scheme: str = given("milstein", "{}")
-    dt: float = given(1e-3, "$h$ = {:g}")
-    sigma: float = ours(0.02, r"$\sigma$ = {:g}", "the paper gives none; as in the figure of amplification")
-    end: float = ours(300.0, "$T$ = {:g}", f"{_NO_HORIZON}; as in the figure of amplification")
+    scheme: str = given("milstein", "{} scheme")
+    dt: float = given(1e-3, "$h$ = {}")
+    sigma: float = ours(0.02, r"$\sigma$ = {}", "the paper gives none; as in the figure of amplification")
+    end: float = ours(300.0, "$T$ = {}", f"{_NO_HORIZON}; as in the figure of amplification")
     seed: int = ours(0, "seed {}", _SEED)
 
 
@@ -117,14 +128,14 @@ class TimeWarpSettings(Settings):
 class ConstantNoiseSettings(Settings):
     """The velocity under a constant gradient: Nesterov's SDE amplifies it and its noise."""
 
-    degree: float = given(3.0, "memory $t^{{{:g}}}$")
-    viscosity: float = given(3.0, "viscosity ${:g}/t$")
-    gradient: float = given(1.0, r"$\nabla f$ = {:g}")
-    sigma: float = given(10.0, r"$\sigma$ = {:g}")
+    degree: float = given(3.0, "memory $t^{{{}}}$")
+    viscosity: float = given(3.0, "viscosity ${}/t$")
+    gradient: float = given(1.0, r"$\nabla f$ = {}")
+    sigma: float = given(10.0, r"$\sigma$ = {}")
     runs: int = given(1000, "{} runs")
-    scheme: str = given("milstein", "{}")
-    dt: float = given(1e-3, "$h$ = {:g}")
-    end: float = ours(5.0, "$T$ = {:g}", f"{_NO_HORIZON}; by 5 Nesterov's noise has passed that of memory")
+    scheme: str = given("milstein", "{} scheme")
+    dt: float = given(1e-3, "$h$ = {}")
+    end: float = ours(5.0, "$T$ = {}", f"{_NO_HORIZON}; by 5 Nesterov's noise has passed that of memory")
     seed: int = ours(0, "seed {}", _SEED)
 
 
@@ -132,27 +143,27 @@ class ConstantNoiseSettings(Settings):
 class SecondMomentsSettings(Settings):
     """The exact second moments of position and velocity on a quadratic."""
 
-    degree: float = given(3.0, "memory $t^{{{:g}}}$")
-    viscosity: float = given(3.0, "viscosity ${:g}/t$")
-    curvature: float = given(1.0, r"$\lambda$ = {:g}")
-    sigma: float = given(1.0, r"$\sigma$ = {:g}")
-    x0: float = given(1.0, "$X(0)$ = {:g}")
-    end: float = ours(20.0, "$T$ = {:g}", f"{_NO_HORIZON}; by 20 the growth t/8 is plain")
+    degree: float = given(3.0, "memory $t^{{{}}}$")
+    viscosity: float = given(3.0, "viscosity ${}/t$")
+    curvature: float = given(1.0, r"$\lambda$ = {}")
+    sigma: float = given(1.0, r"$\sigma$ = {}")
+    x0: float = given(1.0, "$X(0)$ = {}")
+    end: float = ours(20.0, "$T$ = {}", f"{_NO_HORIZON}; by 20 the growth t/8 is plain")
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuadraticNoiseSettings(Settings):
     """The velocity on a quadratic: simulated and exact."""
 
-    degree: float = given(3.0, "memory $t^{{{:g}}}$")
-    viscosity: float = given(3.0, "viscosity ${:g}/t$")
-    curvature: float = given(1.0, r"$f$ = {:g} $x^2/2$")
+    degree: float = given(3.0, "memory $t^{{{}}}$")
+    viscosity: float = given(3.0, "viscosity ${}/t$")
+    curvature: float = given(1.0, r"$f = \lambda x^2/2$ with $\lambda$ = {}")
     runs: int = given(1000, "{} runs")
-    scheme: str = given("milstein", "{}")
-    dt: float = given(1e-3, "$h$ = {:g}")
-    sigma: float = ours(1.0, r"$\sigma$ = {:g}", "the paper gives none; that of its figure of the moments")
-    x0: float = ours(1.0, "$X(0)$ = {:g}", "the paper gives none; that of its figure of the moments")
-    end: float = ours(20.0, "$T$ = {:g}", f"{_NO_HORIZON}; as in the figure of the moments")
+    scheme: str = given("milstein", "{} scheme")
+    dt: float = given(1e-3, "$h$ = {}")
+    sigma: float = ours(1.0, r"$\sigma$ = {}", "the paper gives none; that of its figure of the moments")
+    x0: float = ours(1.0, "$X(0)$ = {}", "the paper gives none; that of its figure of the moments")
+    end: float = ours(20.0, "$T$ = {}", f"{_NO_HORIZON}; as in the figure of the moments")
     seed: int = ours(0, "seed {}", _SEED)
 
 
@@ -160,17 +171,17 @@ class QuadraticNoiseSettings(Settings):
 class GammaBoundsSettings(Settings):
     """The lemma behind the linear rate."""
 
-    tau: float = given(0.5, r"$\tau$ = {:g}")
-    mu: float = given(10.0, r"$\tilde\mu$ = {:g}")
+    tau: float = given(0.5, r"$\tau$ = {}")
+    mu: float = given(10.0, r"$\tilde\mu$ = {}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GammaRegionSettings(Settings):
     """The feasible region of the linear rate, with the optimal and the approximate solution."""
 
-    tau: float = ours(0.5, r"$\tau$ = {:g}", "the paper gives none here; that of the figure before it")
-    mu: float = ours(10.0, r"$\tilde\mu$ = {:g}", "the paper gives none here; that of the figure before it")
-    alpha: float = ours(2.5, r"$\alpha$ = {:g}", "the paper gives none; here the two solutions are easy to tell apart")
+    tau: float = ours(0.5, r"$\tau$ = {}", "the paper gives none here; that of the figure before it")
+    mu: float = ours(10.0, r"$\tilde\mu$ = {}", "the paper gives none here; that of the figure before it")
+    alpha: float = ours(2.5, r"$\alpha$ = {}", "the paper gives none; here the two solutions are easy to tell apart")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,17 +189,17 @@ class OdesSettings(Settings):
     """App. F: momentum and memory side by side, without noise."""
 
     powers: tuple[float, ...] = given((1.0, 2.0, 3.0, 4.0), "$p$ in {}")
-    alpha: float = given(10.0, r"exponential $\alpha$ = {:g}")
+    alpha: float = given(10.0, r"exponential $\alpha$ = {}")
     spectrum: tuple[float, float] = given((0.04, 0.01), r"$\nabla^2 f$ = diag{}")
     x0: tuple[float, float] = given((1.0, 1.0), "$X(0)$ = {}")
     method: str = given("RK45", "{} (ode45)")
-    tolerances: str = given("paper", "its tolerances of the {} ($10^{{-5}}$, $10^{{-10}}$)")
-    path_end: float = ours(300.0, "paths to $t$ = {:g}", _NO_HORIZON)
-    loss_end: float = ours(1e4, "losses to $t$ = {:g}", f"{_NO_HORIZON}; the envelopes need some decades")
+    tolerances: str = given("paper", "tolerances of the {} ($10^{{-5}}$ and $10^{{-10}}$)")
+    path_end: float = ours(300.0, "paths to $t$ = {}", _NO_HORIZON)
+    loss_end: float = ours(1e4, "losses to $t$ = {}", f"{_NO_HORIZON}; the envelopes need some decades")
     heavy_ball_end: float = ours(
-        1e3, "momentum solved to $t$ = {:g}", "its 28 peaks give the slope; a further decade costs ten times as much"
+        1e3, "momentum solved to $t$ = {}", "its 28 peaks give the slope; a further decade costs ten times as much"
     )
-    memory_end: float = ours(1e6, "memory to $t$ = {:g}", "memory oscillates in sqrt(t), so its peaks come late")
+    memory_end: float = ours(1e6, "memory to $t$ = {}", "memory oscillates in sqrt(t), so its peaks come late")
     stiff_method: str = ours(
         "LSODA", "exponential by {}", "ode45 takes 211,000 gradients for what is smooth from t = 1 on"
     )
@@ -198,16 +209,16 @@ class OdesSettings(Settings):
 class SmoothingSettings(Settings):
     """MemSGD on a quartic with Gaussian noise: linear, exponential and instantaneous forgetting."""
 
-    memories: tuple[str, ...] = given(("poly:2", "exp:0.8", "inst"), "{}")
-    coefficients: tuple[float, ...] = given((0.8, 0.4), "$c$ = {}")
+    memories: tuple[str, ...] = given(("poly:2", "exp:0.8", "inst"), "memories {}")
+    coefficients: tuple[float, ...] = given((0.8, 0.4), r"$f = \sum c_i x_i^4$ with $c$ = {}")
     x0: tuple[float, ...] = given((1.0, 1.0), "$x_0$ = {}")
     runs: int = given(150, "{} runs")
     lr: float = ours(
         0.05,
-        r"$\eta$ = {:g}",
+        r"$\eta$ = {}",
         "the paper gives none; the theorem admits (p-1)/(p L) = 0.052 with the local L = 9.6 on [-1, 1]^2",
     )
-    sigma: float = ours(1.0, r"$\sigma$ = {:g}", "the paper gives none; noise as large as the gradients")
+    sigma: float = ours(1.0, r"$\sigma$ = {}", "the paper gives none; noise as large as the gradients")
     steps: int = ours(1000, "$K$ = {}", "the paper gives none; the losses have settled by then")
-    quantile: float = ours(1.96, "95 % intervals by {:g} standard errors", "the paper says 95 %, not which quantile")
+    quantile: float = ours(1.96, "95 % intervals by {} standard errors", "the paper says 95 %, not which quantile")
     seed: int = ours(0, "seed {}", _SEED)

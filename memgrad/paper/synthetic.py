@@ -32,6 +32,7 @@ class Smoothing:
         first_x: The path of the first run, shape (memories, K + 1, d).
         roughness: Mean squared second difference of each run's path, shape (memories, n).
         final_loss: Mean loss of the last 5 % of each run's steps, shape (memories, n).
+        tail_loss: Mean loss of the last half of them.
     """
 
     settings: SmoothingSettings
@@ -42,6 +43,7 @@ class Smoothing:
     first_x: Array
     roughness: Array
     final_loss: Array
+    tail_loss: Array
 
     def columns(self) -> Columns:
         """The numbers of the figure, as one table."""
@@ -98,4 +100,5 @@ def p_verification(settings: SmoothingSettings | None = None, *, progress: Progr
         first_x=np.swapaxes(x[:, :, 0], 0, 1),
         roughness=(np.diff(x, n=2, axis=0) ** 2).sum(axis=-1).mean(axis=0),
         final_loss=loss[-last:].mean(axis=0),
+        tail_loss=loss[len(loss) // 2 :].mean(axis=0),
     )

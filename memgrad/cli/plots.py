@@ -1,0 +1,86 @@
+"""Commands that draw the figures of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memgrad.cli.terminal import progress_bar, refusing
+from memgrad.paper.catalogue import FIGURES, PaperFigure
+
+Data = Annotated[Path | None, typer.Option(help="Also write the numbers behind the figure, as CSV.")]
+Seed = Annotated[int | None, typer.Option(help="Another seed of the random numbers.", min=0)]
+
+
+def plot_commands() -> dict[str, Callable[..., None]]:
+    """A command for each figure of the paper that has none of its own, by its name."""
+    return {name: _command(figure) for name, figure in FIGURES.items() if name != "memories"}
+
+
+def plot_all(
+    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("figures"),
+    ending: Annotated[str, typer.Option(help="The format: png, svg or pdf.")] = "png",
+    seed: Seed = None,
+) -> None:
+    """Draw all figures of the paper that need no data set, each with its numbers as CSV beside it.
+
+    It takes a minute or two.
+
+    For example: `memgrad plot all --out figures --ending pdf`
+    """
+    with refusing():
+        from memgrad import figures
+
+        if ending not in figures.FORMATS:
+            raise ValueError(f"a figure is saved as {', '.join(figures.FORMATS)}, got --ending {ending!r}.")
+        for name, figure in FIGURES.items():
+            _write(figure, out / f"{name}.{ending}", out / f"{name}.csv", seed if figure.is_random else None)
+
+
+def _command(figure: PaperFigure) -> Callable[..., None]:
+    default = Path(f"{figure.name.replace('-', '_')}.png")
+
+    def seeded(
+        out: Annotated[Path, typer.Option(help="The file to write: .png, .svg or .pdf.")] = default,
+        data: Data = None,
+        seed: Seed = None,
+    ) -> None:
+        _write(figure, out, data, seed)
+
+    def plain(
+        out: Annotated[Path, typer.Option(help="The file to write: .png, .svg or .pdf.")] = default,
+        data: Data = None,
+    ) -> None:
+        _write(figure, out, data, None)
+
+    command: Any = seeded if figure.is_random else plain
+    where = figure.label if figure.label.startswith("App.") else f"Fig. {figure.label}"
+    again = f" --seed 1 --data {figure.name}.csv" if figure.is_random else f" --data {figure.name}.csv"
+    command.__doc__ = (
+        f"{figure.title}\n\n"
+        f"The paper's {where}: {figure.published}\n\n"
+        f"For example:\n\n"
+        f"- `memgrad plot {figure.name} --out {figure.name}.pdf`\n"
+        f"- `memgrad plot {figure.name} --out {figure.name}.png{again}`\n"
+    )
+    return command  # type: ignore[no-any-return]  # one of the two above
+
+
+def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) -> None:
+    with refusing():
+        from memgrad import figures
+        from memgrad.paper.figures import draw, write_csv
+
+        # Before a minute of work: an ending that cannot be written.
+        if out.suffix.removeprefix(".").lower() not in figures.FORMATS:
+            raise ValueError(
+                f"a figure is saved as {', '.join(figures.FORMATS)}, by its file's ending, got {str(out)!r}."
+            )
+        with progress_bar(figure.title) as report:
+            drawn = draw(figure.name, seed=seed, progress=report)
+        typer.echo(f"wrote {figures.save(drawn.figure, out)}")
+        if data is not None:
+            typer.echo(f"wrote {write_csv(drawn.columns, data)}")
