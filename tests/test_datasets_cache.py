@@ -94,8 +94,10 @@ def test_a_pickle_in_the_cache_is_not_loaded(folder: Path, files: Path) -> None:
     assert cache.state(digits()) == "damaged"
 
 
+# Whoever starts the tests in the background makes them, and their processes, ignore Ctrl-C.
 PROCESS = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 from tiny_datasets import digits
 from memgrad.problems.datasets import cache, catalogue, download
@@ -126,7 +128,9 @@ def test_two_processes_at_once_do_the_work_once(folder: Path) -> None:
         told = sorted(process.communicate(timeout=60)[0].strip() for process in (one, two))
         assert (one.returncode, two.returncode) == (0, 0)
         assert sorted(name for name, _ in server.requests) == sorted(GZ_FILES)
-    assert told == ["['downloading', 'reading'] [7, 2]", "['waiting'] [7, 2]"]
+    assert told[0] == "['downloading', 'reading'] [7, 2]"
+    # On a busy machine the second may come too late to wait.
+    assert told[1] in ("['waiting'] [7, 2]", "[] [7, 2]")
 
 
 def test_a_killed_process_leaves_a_part_which_the_next_one_goes_on_with(folder: Path) -> None:
@@ -134,7 +138,7 @@ def test_a_killed_process_leaves_a_part_which_the_next_one_goes_on_with(folder: 
         part = folder / "digits.downloads" / "train-images-idx3-ubyte.gz.part"
         wait_for(part, 25)
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
         server.released.set()
         (folder / ".digits.npz.99999.tmp").write_bytes(b"what a killed process may leave")
         server.stop_after = None
@@ -144,7 +148,7 @@ def test_a_killed_process_leaves_a_part_which_the_next_one_goes_on_with(folder: 
 
 
 def wait_for(path: Path, size: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not path.exists() or path.stat().st_size < size:
         assert time.monotonic() < deadline, f"{path} does not grow to {size} bytes"
         time.sleep(0.02)
@@ -155,7 +159,7 @@ def test_ctrl_c_leaves_what_was_downloaded_and_says_how_to_go_on(folder: Path) -
     with serving(stop_after=25) as server, started(code, server.base) as process:
         wait_for(folder / "digits.downloads" / "train-images-idx3-ubyte.gz.part", 25)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
         assert process.returncode == 130, err
         assert "Interrupted." in err
         assert "`memgrad data get digits` goes on." in err
