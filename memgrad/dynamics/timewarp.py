@@ -53,7 +53,7 @@ class TimeWarp(ABC):
         return _retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
 
     def to_memory(self, trajectory: Trajectory) -> Trajectory:
-        """A solution of the heavy ball, as MG-ODE runs through it; the velocity at time 0 is extrapolated."""
+        """A solution of the heavy ball, as MG-ODE runs through it."""
 
         def slowed(tau: Array, x: Array, v: Array) -> tuple[Array, Array]:
             speed = self.speed(self.heavy_ball_time(tau))[:, None]
@@ -64,15 +64,11 @@ class TimeWarp(ABC):
 
     def _first_velocity(self, trajectory: Trajectory) -> Array:
         """The limit of the heavy ball's velocity over the speed, 0/0, as t -> 0."""
-        if trajectory.at is None:
+        if trajectory.at is None or trajectory.start == 0:
             return np.full(trajectory.v.shape[1], np.nan)
-        early = np.array([0.01, 0.02]) * (trajectory.t[1] if len(trajectory.t) > 1 else 1.0)
-        while True:
-            near, far = trajectory.at(early)[1] / self.speed(early)[:, None]
-            # The quotient is even in t near 0, so two early times extrapolate it to fourth order.
-            if np.all(np.abs(near - far) <= 1e-4 * np.abs(near).max()) or early[0] < 1e-6:
-                return np.asarray((4 * near - far) / 3)
-            early = early / 4
+        # Integration began so early that the quotient is still its limit, and with its exact value.
+        start = np.array([trajectory.start])
+        return np.asarray(trajectory.at(start)[1][0] / self.speed(start))
 
 
 @final
@@ -275,5 +271,12 @@ def _retimed(
         return changed(new, *before(back(new)))  # type: ignore[misc]  # not called where there was none
 
     x, v = changed(t, trajectory.x, trajectory.v)
-    equation = f"{trajectory.equation}, warped"
-    return dataclasses.replace(trajectory, t=t, x=x, v=v, equation=equation, at=None if before is None else at)
+    return dataclasses.replace(
+        trajectory,
+        t=t,
+        x=x,
+        v=v,
+        equation=f"{trajectory.equation}, warped",
+        start=float(forth(np.array(trajectory.start))),
+        at=None if before is None else at,
+    )
