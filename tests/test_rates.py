@@ -19,7 +19,7 @@ def slope_of_the_peaks(equation: SecondOrder, time_of_phase: float, power: int) 
     periods, fine = np.arange(5, 15), np.linspace(0, 1, 200, endpoint=False)
     s = ((periods[:, None] + fine) * PERIOD).ravel()
     t = time_of_phase * s**power
-    found = solve(equation, t, [1.0, 1.0], method="DOP853", tolerances=(1e-9, 1e-13))
+    found = solve(equation, t, [1.0, 1.0], method="DOP853", tolerances=(1e-8, 1e-13))
     assert found.success
     f = (found.x**2 @ SU / 2).reshape(len(periods), -1)
     peaks = f.argmax(axis=1)

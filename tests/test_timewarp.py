@@ -18,7 +18,7 @@ from memgrad.dynamics import HeavyBallFlow, MemoryFlow, Trajectory, integral_res
 from memgrad.dynamics.timewarp import ExponentialWarp, PolynomialWarp, QuadratureWarp, TimeWarp
 from memgrad.memory import Exponential, Memory, Polynomial, Sampled
 
-few = settings(properties, max_examples=3)  # each solves two differential equations to eleven digits
+few = settings(properties, max_examples=2)  # each solves two differential equations to ten digits
 Gradient = Callable[[np.ndarray], np.ndarray]
 
 GRADIENTS: dict[str, Callable[[np.ndarray], Gradient]] = {
@@ -34,7 +34,7 @@ def of(kind: str, seed: int) -> Gradient:
 
 
 def exactly(equation: Any, t: Any, x0: Any) -> Trajectory:
-    found = solve(equation, t, x0, method="DOP853", tolerances=(1e-11, 1e-13))
+    found = solve(equation, t, x0, method="DOP853", tolerances=(1e-10, 1e-12))
     assert found.success
     return found
 
@@ -58,7 +58,7 @@ def paths_in_both_times(memory: Memory | str, kind: str, end: float) -> tuple[Ti
 @given(st.floats(0.75, 8), st.integers(0, 99))
 @few
 def test_polynomial_memory_is_a_heavy_ball(kind: str, p: float, seed: int) -> None:
-    gradient, s = of(kind, seed), np.linspace(0, 12, 60)
+    gradient, s = of(kind, seed), np.linspace(0, 8, 60)
     memory = exactly(MemoryFlow(Polynomial(p), gradient=gradient), s**2 / (4 * p), X0)
     # (2p-1)/t as the text of a viscosity, not as the warp's own value.
     ball = exactly(HeavyBallFlow(f"{2 * p - 1!r}/t", gradient=gradient), s, X0)
@@ -76,15 +76,14 @@ def test_linear_memory_is_nesterov_at_t_squared_over_8(kind: str) -> None:
     assert str(time_warp("linear").viscosity) == "3/t"
 
 
-@pytest.mark.parametrize("kind", GRADIENTS)
-@pytest.mark.parametrize("alpha", [0.3, 4.0])
+@pytest.mark.parametrize(("kind", "alpha"), [("quadratic", 4.0), ("quartic", 0.3), ("log-cosh", 1.0)])
 def test_exponential_memory_is_a_heavy_ball_too(kind: str, alpha: float) -> None:
     """Erratum 11: the paper says that no other change of time exists."""
-    gradient, s, root = of(kind, 3), np.linspace(0, 12, 60), math.sqrt(alpha)
+    gradient, s, root = of(kind, 3), np.linspace(0, 8, 60), math.sqrt(alpha)
     memory = exactly(
         MemoryFlow(Exponential.from_alpha(alpha), gradient=gradient), 2 / alpha * np.log(np.cosh(root * s / 2)), X0
     )
-    warp, slow, ball = paths_in_both_times(Exponential.from_alpha(alpha), kind, 12.0)
+    warp, slow, ball = paths_in_both_times(Exponential.from_alpha(alpha), kind, 8.0)
     np.testing.assert_allclose(memory.x, ball.x, atol=1e-8)
     np.testing.assert_allclose(slow.x, ball.x, atol=1e-8)
     t = np.array([0.1, 1.0, 30.0])
@@ -92,15 +91,14 @@ def test_exponential_memory_is_a_heavy_ball_too(kind: str, alpha: float) -> None
 
 
 @pytest.mark.parametrize("memory", ["log", "stretch:1.5", "stretch:0.8"])
-@pytest.mark.parametrize("kind", ["quartic", "log-cosh"])
-def test_any_memory_is_a_heavy_ball(memory: str, kind: str) -> None:
-    _, slow, ball = paths_in_both_times(memory, kind, 5.0)
+def test_any_memory_is_a_heavy_ball(memory: str) -> None:
+    _, slow, ball = paths_in_both_times(memory, "log-cosh", 5.0)
     np.testing.assert_allclose(slow.x, ball.x, atol=1e-8)
 
 
 def test_another_viscosity_is_another_path() -> None:
-    _, slow, _ = paths_in_both_times("poly:2", "quadratic", 12.0)
-    other = exactly(HeavyBallFlow("2/t", gradient=of("quadratic", 3)), np.linspace(0, 12, 60), X0)
+    _, slow, _ = paths_in_both_times("poly:2", "quadratic", 8.0)
+    other = exactly(HeavyBallFlow("2/t", gradient=of("quadratic", 3)), np.linspace(0, 8, 60), X0)
     assert np.abs(slow.x - other.x).max() > 0.05
 
 
