@@ -52,9 +52,14 @@ $(BIN)/installed-trainers: $(BIN)/installed
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[trainers]'
 	@touch $@
 
-bench: $(BIN)/installed
+$(BIN)/installed-bench: $(BIN)/installed
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+bench: $(BIN)/installed-bench
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/optimizer_step.py --out docs/benchmarks/optimizer_step.md
+	$(BIN)/python benchmarks/sde_paths.py --out docs/benchmarks/sde_paths.md
 
 clean:
 	rm -rf .venv docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
