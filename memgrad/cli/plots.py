@@ -12,7 +12,7 @@ from memgrad.cli.terminal import progress_bar, refusing
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 
 Data = Annotated[Path | None, typer.Option(help="Also write the numbers behind the figure, as CSV.")]
-Seed = Annotated[int | None, typer.Option(help="Another seed of the random numbers.", min=0)]
+Seed = Annotated[int | None, typer.Option(help="Another seed of the random numbers, an integer >= 0.")]
 
 
 def plot_commands() -> dict[str, Callable[..., None]]:

@@ -70,7 +70,7 @@ def second_moments(
         caption: The settings.
 
     Example:
-        >>> t, three = np.arange(1.0, 4.0), np.ones((3, 3))
+        >>> t, three = np.arange(1.0, 4.0), np.arange(9.0).reshape(3, 3)
         >>> len(second_moments(t, {"a": three}, {"a": three}, {"a": "exact"}).axes)
         1
 

@@ -169,7 +169,7 @@ def ratio_of_means(name: str, above: ArrayLike, below: ArrayLike, *, quantile: f
 
     Example:
         >>> print(ratio_of_means("ratio", [2.0, 4.1, 6.0], [1.0, 2.0, 3.0]))
-        ratio = 2.017 [1.904, 2.13]
+        ratio = 2.017 [1.942, 2.091]
     """
     a, b = np.asarray(above, dtype=float), np.asarray(below, dtype=float)
     if a.shape != b.shape or a.ndim != 1 or len(a) < 2:

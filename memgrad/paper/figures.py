@@ -82,6 +82,8 @@ def draw(
         if not entry.is_random:
             random = ", ".join(each.name for each in FIGURES.values() if each.is_random)
             raise ValueError(f"the figure {name!r} does not depend on a seed, got seed={seed!r}; these do: {random}.")
+        if seed < 0:
+            raise ValueError(f"a seed is an integer >= 0, got seed={seed!r}.")
         chosen = dataclasses.replace(chosen, seed=seed)  # type: ignore[call-arg]  # checked: it has one
     return _DRAWN[name](chosen, progress)
 
@@ -225,8 +227,15 @@ def _odes(settings: Any, progress: Progress | None) -> Drawn:
         else:
             power = f"^{{{each.power:g}}}" if each.power != 1 else ""
             title = f"HB, ${each.power:g}/t$" if each.kind == "momentum" else f"MG, $t{power}$"
+        inside = each.t <= settings.loss_end
         panel = figures.Panel(
-            title, each.path, each.t, each.loss, each.exact_t, each.exact_loss, slope=each.expected_slope
+            title,
+            each.path,
+            each.t[inside],
+            each.loss[inside],
+            each.exact_t,
+            each.exact_loss,
+            slope=each.expected_slope,
         )
         rows.setdefault(each.forgetting, []).append(panel)
     figure = figures.momentum_and_memory(rows, end=settings.loss_end, caption=settings.caption())

@@ -112,10 +112,12 @@ def _fine_times(kind: str, end: float) -> Array:
     """Even in the logarithm first, then even in what oscillations are even in: t for momentum, sqrt(t) for memory."""
     power = 1.0 if kind == "momentum" else 0.5
     late = min(end, (HEAVY_BALL_WINDOW if kind == "momentum" else MEMORY_WINDOW)[0])
-    early = np.geomspace(0.1, late, 10_000)
+    early = np.geomspace(0.1, late, 4_000)
     if late == end:
         return early
-    return np.concatenate([early[:-1], np.linspace(late**power, end**power, 30_000) ** (1 / power)])
+    return np.concatenate(
+        [early[:-1], np.linspace(late**power, end**power, 6_000 if kind == "momentum" else 24_000) ** (1 / power)]
+    )
 
 
 def exact_position(kind: str, power: float, curvature: Array, x0: Array, t: Array) -> Array:
