@@ -23,8 +23,9 @@ ARROWS: dict[str, set[str]] = {
     "problems": {"extras", "files"},
     "tables": {"files", "extras"},
     "figures": {"memory", "dynamics", "theory", "problems", "extras", "files"},
+    "paper": {"memory", "dynamics", "theory", "problems", "figures", "tables", "extras", "files"},
     "__init__": {"memory", "optim"},
-    "cli": {"memory", "dynamics", "theory", "problems", "tables", "figures", "__init__"},
+    "cli": {"memory", "dynamics", "theory", "problems", "paper", "tables", "figures", "__init__"},
     "__main__": {"cli", "extras"},
 }
 # part -> the packages it may import when it is loaded, beside the standard library.
@@ -39,6 +40,7 @@ LOADED_PACKAGES: dict[str, set[str]] = {
     "problems": {"numpy", "torch"},
     "tables": {"numpy"},
     "figures": {"numpy", "matplotlib"},
+    "paper": {"numpy", "scipy", "matplotlib"},
     "cli": {"typer", "rich"},
     "__init__": set(),
     "__main__": set(),
