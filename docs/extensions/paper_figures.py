@@ -1,4 +1,7 @@
-"""The figures of the pages, drawn by the library itself before the pages are read."""
+"""The figures of the pages that take a second, drawn by the library itself before the pages are read.
+
+Those that take longer are in `images/paper`, as `memgrad plot NAME --out docs/images/paper/NAME.svg` wrote them.
+"""
 
 from pathlib import Path
 
@@ -9,6 +12,7 @@ from sphinx.util.typing import ExtensionMetadata
 def draw(app: Sphinx) -> None:
     """Write each figure into `_generated`, beside the pages."""
     from memgrad import figures
+    from memgrad.paper.figures import draw as draw_of_paper
     from memgrad.problems import datasets
 
     generated = Path(app.srcdir) / "_generated"
@@ -16,6 +20,8 @@ def draw(app: Sphinx) -> None:
     figures.save(figures.objective_shapes(), generated / "objectives.svg")
     for name in datasets.names():
         figures.save(figures.data_set(datasets.sample(name)), generated / f"{name}.png")
+    for name in ("bound-beta", "bound-beta-2", "p-verification"):
+        figures.save(draw_of_paper(name).figure, generated / f"{name}.svg")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

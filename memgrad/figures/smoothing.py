@@ -46,20 +46,20 @@ def smoothing(
         # The roughest first, so that the smooth ones stay visible.
         for label in reversed(list(paths)):
             colour, steps = styles[label]["color"], np.arange(len(paths[label]))
-            one.plot(*paths[label].T, color=colour, linewidth=0.8, label=label)
+            one.plot(*paths[label].T, color=colour, linewidth=0.8)
             for axes, (centre, half) in (
                 (mean, (means[label][0][:, 0], means[label][1][:, 0])),
                 (loss, losses[label]),
             ):
                 axes.fill_between(steps, centre - half, centre + half, color=colour, alpha=0.25, linewidth=0)
-                axes.plot(steps, centre, color=colour, linewidth=1.2)
+                axes.plot(steps, centre, label=label, **{**styles[label], "linewidth": 1.2})
         one.plot(*next(iter(paths.values()))[0], "o", color="0.2", markersize=4)
         one.plot(0, 0, "+", color="0.2", markersize=8)
         mean.axhline(0, color="0.85", linewidth=0.6, zorder=0)
         for axes in (mean, loss):
             axes.set_xscale("log")
             axes.set_xlim(1, len(next(iter(paths.values()))) - 1)
-        handles, labels = one.get_legend_handles_labels()
-        loss.legend(handles[::-1], labels[::-1], loc="lower left", fontsize=SMALL + 0.5)
+        handles, labels = mean.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside upper center", ncols=3, fontsize=SMALL + 0.5)
         settings_below(figure, caption)
     return figure
