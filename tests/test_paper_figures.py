@@ -17,7 +17,7 @@ from memgrad.cli import app
 from memgrad.figures.style import EXACT
 from memgrad.paper import figures as paper_figures
 from memgrad.paper.catalogue import FIGURES
-from memgrad.paper.figures import Drawn, draw, write_csv
+from memgrad.paper.figures import Drawn, draw
 from memgrad.paper.settings import (
     AmplificationSettings,
     ConstantNoiseSettings,
@@ -27,6 +27,7 @@ from memgrad.paper.settings import (
     SmoothingSettings,
     TimeWarpSettings,
 )
+from memgrad.tables import write_table
 
 SMALL: dict[str, Any] = {
     "hb-amplification": AmplificationSettings(end=4.0, dt=0.05, paths=20),
@@ -165,7 +166,7 @@ def test_wrong_settings_and_needless_seeds_are_refused() -> None:
 
 def test_a_table_is_read_back_as_it_was(tmp_path: Path, drawn: dict[str, Drawn]) -> None:
     columns = drawn["odes"].columns
-    with write_csv(columns, tmp_path / "odes.csv").open(newline="") as file:
+    with write_table(columns, tmp_path / "odes.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == list(columns)
     assert [float(row["loss"]) for row in rows] == columns["loss"].tolist()

@@ -11,7 +11,7 @@ import typer
 from memgrad.cli.terminal import progress_bar, refusing
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 
-Data = Annotated[Path | None, typer.Option(help="Also write the numbers behind the figure, as CSV.")]
+Data = Annotated[Path | None, typer.Option(help="Also write the numbers behind the figure: .csv or .parquet.")]
 Seed = Annotated[int | None, typer.Option(help="Another seed of the random numbers, an integer >= 0.")]
 
 
@@ -71,16 +71,15 @@ def _command(figure: PaperFigure) -> Callable[..., None]:
 
 def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) -> None:
     with refusing():
-        from memgrad import figures
-        from memgrad.paper.figures import draw, write_csv
+        from memgrad import figures, tables
+        from memgrad.paper.figures import draw
 
         # Before a minute of work: an ending that cannot be written.
-        if out.suffix.removeprefix(".").lower() not in figures.FORMATS:
-            raise ValueError(
-                f"a figure is saved as {', '.join(figures.FORMATS)}, by its file's ending, got {str(out)!r}."
-            )
+        figures.figure_path(out)
+        if data is not None:
+            tables.table_path(data)
         with progress_bar(figure.title) as report:
             drawn = draw(figure.name, seed=seed, progress=report)
         typer.echo(f"wrote {figures.save(drawn.figure, out)}")
         if data is not None:
-            typer.echo(f"wrote {write_csv(drawn.columns, data)}")
+            typer.echo(f"wrote {tables.write_table(drawn.columns, data)}")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import difflib
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +15,6 @@ from numpy.typing import NDArray
 
 from memgrad import figures
 from memgrad.figures.bounds import default_betas
-from memgrad.files import written_whole
 from memgrad.memory import Instantaneous
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.continuous import (
@@ -103,26 +99,6 @@ time-warp, verif-noise, quadratic-variance, verif-noise-quadratic, bound-beta, b
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown figure {name!r}.{hint} Known figures: {', '.join(FIGURES)}.")
     return FIGURES[name]
-
-
-def write_csv(columns: Columns, path: str | os.PathLike[str]) -> Path:
-    """Write columns of equal length as CSV, with all digits, whole or not at all; return the path.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     print(write_csv({"t": np.array([0.5, 1.0])}, Path(folder) / "a.csv").read_text())
-        t
-        0.5
-        1.0
-        <BLANKLINE>
-    """
-    path = Path(path)
-    with written_whole(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return path
 
 
 def _memories(settings: MemoryTypesSettings, _: Progress | None) -> Drawn:
