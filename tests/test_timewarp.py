@@ -230,7 +230,7 @@ def test_the_first_velocity_is_minus_the_gradient(memory: str, t: list[float]) -
     """0/0 for the heavy ball, however far apart the times are that were asked for."""
     warp, gradient = time_warp(memory), of("quartic", 3)
     ball = exactly(HeavyBallFlow(warp.viscosity, gradient=gradient), t, X0)
-    np.testing.assert_allclose(warp.to_memory(ball).v[0], -gradient(np.array([X0]))[0], rtol=1e-8)
+    np.testing.assert_allclose(warp.to_memory(ball).v[0], -gradient(np.array([X0]))[0], rtol=1e-7)
 
 
 def test_memories_without_a_warp_are_refused() -> None:
@@ -243,3 +243,16 @@ def test_memories_without_a_warp_are_refused() -> None:
         time_warp("inst")
     with pytest.raises(TypeError, match="Memory or its text form"):
         time_warp(2.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "memory", [Polynomial(2), Exponential(0.9), Memory.parse("log"), Memory.parse("stretch:0.8")], ids=str
+)
+def test_the_earliest_times_are_times_like_others(memory: Memory) -> None:
+    """The first step of an integration asks for 1e-250 of it, where tau = t^2/(4p) is 0 in floats."""
+    warp, degree = QuadratureWarp(memory), {"poly:2": 2.0, "stretch:0.8": 0.8}.get(str(memory), 1.0)
+    t = np.array([0.0, 1e-300, 1e-120, 1e-16, 1e-9, 1e-7])
+    np.testing.assert_allclose(warp.memory_time(t), t**2 / (4 * degree), rtol=1e-9, atol=1e-320)
+    np.testing.assert_allclose(warp.heavy_ball_time(t**2), 2 * math.sqrt(degree) * t, rtol=1e-9, atol=1e-160)
+    kept = warp.viscosity.survival(t[:-1], np.array(1e-7))
+    np.testing.assert_allclose(kept, (t[:-1] / 1e-7) ** (2 * degree - 1), rtol=1e-4, atol=1e-200)
