@@ -297,11 +297,10 @@ def main() -> None:
 
     most, doubles = max(options.paths), []
     if len(CORES) > 1:
-        bare_of_two = Contender("bare normals", "", bare_normals(2), threads=2, paths=most)
-        exact_of_two = Contender("memgrad `exact`", "", ours("exact", 2), threads=2, paths=most)
-        doubles = [bare_of_two, exact_of_two]
-        for contender in doubles:
-            contender.run = contender.make(contender.paths)
+        doubles = [
+            Contender(one.name, "", make, threads=2, paths=most, run=make(most))
+            for one, make in ((bare, bare_normals(2)), (exact, ours("exact", 2)), (splitting, ours("splitting", 2)))
+        ]
     for round_ in range(options.repeats):
         for contender in singles + doubles:
             contender.play(most)
@@ -322,8 +321,10 @@ def main() -> None:
             "| two threads on two cores | wall, one thread / two | processor, two threads / one |",
             "|---|---|---|",
         ]
-        for two, one in ((bare_of_two, bare), (exact_of_two, exact)):
-            table.append(f"| {two.name} | {ratio(one.wall, two.wall)} | {ratio(two.processor, one.processor)} |")
+        table += [
+            f"| {two.name} | {ratio(one.wall, two.wall)} | {ratio(two.processor, one.processor)} |"
+            for one, two in zip((bare, exact, splitting), doubles, strict=True)
+        ]
     print("\n".join(table))
     print(f"time / bare normals: exact {ratio(exact.processor, bare.processor)}, ", end="")
     print(f"splitting {ratio(splitting.processor, bare.processor)}")
