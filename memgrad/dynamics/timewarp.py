@@ -195,16 +195,14 @@ class QuadratureWarp(TimeWarp):
     def memory_time(self, t: ArrayLike) -> Array:
         r"""The inverse, by Newton's method in $\sqrt\tau$, in which the function is almost straight near 0."""
         t = np.asarray(t, dtype=float)
-        # Times whose square leaves the floats: there the memory function is a power of t, and so is this.
-        tiny = t < 1e-100
-        z = np.where(tiny, 1.0, t) / (2 * np.sqrt(self._degree))
+        z = np.where(t > 0, t, 1.0) / (2 * np.sqrt(self._degree))
         for _ in range(50):
             tau = z**2
             step = (self.heavy_ball_time(tau) - t) / (2 * z * np.sqrt(self.memory.rate(tau)))
             z = np.maximum(z - step, z / 10)
-            if np.all((np.abs(step) <= 1e-13 * z) | tiny):
+            if np.all((np.abs(step) <= 1e-13 * z) | (t == 0)):
                 break
-        return np.where(tiny, t**2 / (4 * self._degree), z**2)
+        return np.where(t > 0, z**2, 0.0)
 
     def speed(self, t: ArrayLike) -> Array:
         r"""$1/\sqrt{\dot m(\tau)/m(\tau)}$."""
@@ -233,10 +231,9 @@ class WarpedViscosity(Viscosity):
         r"""The ratio of $m(\tau)/\dot\tau$ at two times."""
         of_memory = MemoryViscosity(self.warp.memory)
         older, newer = self.warp.memory_time(s), self.warp.memory_time(t)
-        told = older > 1e-290  # before that a rate exceeds the floats, and nothing is left of a velocity
-        later = np.where(told, older, newer)
+        later = np.where(older > 0, older, newer)
         return np.where(
-            told, of_memory.survival(later, newer) * np.sqrt(of_memory.rate(later) / of_memory.rate(newer)), 0.0
+            older > 0, of_memory.survival(older, newer) * np.sqrt(of_memory.rate(later) / of_memory.rate(newer)), 0.0
         )
 
     def __str__(self) -> str:
