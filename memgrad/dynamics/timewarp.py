@@ -10,7 +10,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,40 +169,44 @@ class QuadratureWarp(TimeWarp):
 
     memory: Memory
 
+    EARLY: ClassVar[float] = 1e-9
+    """Before this time the memory function is taken for a power, and the warp for a square, down to 1e-300."""
+
     def __post_init__(self) -> None:
         self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
 
     @property
     def viscosity(self) -> Viscosity:
         r"""$\frac{d}{dt}\log(m(\tau)/\dot\tau)$, near 0 $(2p-1)/t$ where $m$ is there a power $t^p$."""
-        if self._degree <= 0.5:
-            raise ValueError(
-                f"memory that is t^p near 0 warps for p > 1/2 only, got {self.memory}, p={self._degree:g}."
-            )
+        if self.degree <= 0.5:
+            raise ValueError(f"memory that is t^p near 0 warps for p > 1/2 only, got {self.memory}, p={self.degree:g}.")
         return WarpedViscosity(self)
 
     @property
-    def _degree(self) -> float:
-        return float(self.memory.rate(1e-9)) * 1e-9  # near 0 every memory function is a power of t
+    def degree(self) -> float:
+        """The power of t that the memory function is near 0."""
+        return float(self.memory.rate(self.EARLY)) * self.EARLY
 
     def heavy_ball_time(self, tau: ArrayLike) -> Array:
         r"""The integral of $\sqrt{\dot m/m}$, whose singularity at 0 the substitution $s = \tau u^4$ removes."""
         u, du = legendre(64)
-        tau = np.asarray(tau, dtype=float)[..., None]
-        s = np.where(tau > 0, tau, 1.0) * u**4
-        return np.asarray(np.sum(np.sqrt(self.memory.rate(s)) * 4 * tau * u**3 * du, axis=-1))
+        tau = np.asarray(tau, dtype=float)
+        late = np.maximum(tau, self.EARLY**2)[..., None]
+        t = np.sum(np.sqrt(self.memory.rate(late * u**4)) * 4 * late * u**3 * du, axis=-1)
+        return np.asarray(t * np.minimum(np.sqrt(tau) / self.EARLY, 1))
 
     def memory_time(self, t: ArrayLike) -> Array:
         r"""The inverse, by Newton's method in $\sqrt\tau$, in which the function is almost straight near 0."""
-        t = np.asarray(t, dtype=float)
-        z = np.where(t > 0, t, 1.0) / (2 * np.sqrt(self._degree))
+        wanted = np.asarray(t, dtype=float)
+        late = np.maximum(wanted, self.EARLY)
+        z = late / (2 * np.sqrt(self.degree))
         for _ in range(50):
             tau = z**2
-            step = (self.heavy_ball_time(tau) - t) / (2 * z * np.sqrt(self.memory.rate(tau)))
+            step = (self.heavy_ball_time(tau) - late) / (2 * z * np.sqrt(self.memory.rate(tau)))
             z = np.maximum(z - step, z / 10)
-            if np.all((np.abs(step) <= 1e-13 * z) | (t == 0)):
+            if np.all(np.abs(step) <= 1e-13 * z):
                 break
-        return np.where(t > 0, z**2, 0.0)
+        return np.asarray((z * np.minimum(wanted / self.EARLY, 1)) ** 2)
 
     def speed(self, t: ArrayLike) -> Array:
         r"""$1/\sqrt{\dot m(\tau)/m(\tau)}$."""
@@ -230,11 +234,10 @@ class WarpedViscosity(Viscosity):
     def survival(self, s: Array, t: Array) -> Array:
         r"""The ratio of $m(\tau)/\dot\tau$ at two times."""
         of_memory = MemoryViscosity(self.warp.memory)
-        older, newer = self.warp.memory_time(s), self.warp.memory_time(t)
-        later = np.where(older > 0, older, newer)
-        return np.where(
-            older > 0, of_memory.survival(older, newer) * np.sqrt(of_memory.rate(later) / of_memory.rate(newer)), 0.0
-        )
+        early = self.warp.EARLY
+        older, newer = (self.warp.memory_time(np.maximum(time, early)) for time in (s, t))
+        late = of_memory.survival(older, newer) * np.sqrt(of_memory.rate(older) / of_memory.rate(newer))
+        return np.asarray(late * (np.minimum(s, early) / np.minimum(t, early)) ** (2 * self.warp.degree - 1))
 
     def __str__(self) -> str:
         return f"warp of {self.warp.memory}"
