@@ -14,7 +14,7 @@ help:
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make docs       the documentation, into docs/_build/html"
 	@echo "make bench      the benchmarks, and the tables of the docs"
-	@echo "make reproduce  the paper's figures, into reproduction/"
+	@echo "make reproduce  the paper's figures that need no data set, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
 test: lint types docs $(BIN)/installed
@@ -38,8 +38,7 @@ docs/_build/built: $(BIN)/installed $(SOURCES) $(DOCS)
 	@touch $@
 
 reproduce: $(BIN)/installed
-	$(BIN)/memgrad plot memories --out reproduction/memory_types.pdf
-	$(BIN)/memgrad plot memories --out reproduction/memory_types.png
+	$(BIN)/memgrad plot all --out reproduction
 
 # The constraints hold for the build backend too, hence the variable.
 $(BIN)/installed: pyproject.toml constraints.txt
