@@ -37,7 +37,7 @@ SHORT = {"end": 2.0, "dt": 0.01}
 
 def su_losses(sigma: float, t: list[float]) -> tuple[Any, Any]:
     """Expected losses of memory and of Nesterov's SDE."""
-    return tuple(exact_loss(each, SU, np.array(t), (1.0, 1.0)) for each in contenders(3.0, 3.0, SU, sigma))
+    return tuple(exact_loss(each, np.array(t), (1.0, 1.0)) for each in contenders(3.0, 3.0, SU, sigma))
 
 
 def test_the_expected_losses_of_amplification_are_the_known_ones() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -166,11 +167,14 @@ def test_wrong_settings_and_needless_seeds_are_refused() -> None:
 
 def test_a_table_is_read_back_as_it_was(tmp_path: Path, drawn: dict[str, Drawn]) -> None:
     columns = drawn["odes"].columns
-    with write_table(columns, tmp_path / "odes.csv").open(newline="") as file:
+    with write_table(columns, tmp_path / "odes.csv", about=drawn["odes"].about()).open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == list(columns)
     assert [float(row["loss"]) for row in rows] == columns["loss"].tolist()
     assert {row["equation"] for row in rows} == set(columns["equation"].tolist())
+    about = json.loads((tmp_path / "odes.json").read_text())
+    assert about["settings"]["powers"] == [1.0, 3.0]
+    assert "path_end" in about["own_choices"]
 
 
 # --- the command line ---
@@ -196,7 +200,7 @@ def test_a_figure_is_drawn_by_a_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert out.read_bytes().startswith(b"<?xml")
     assert data.read_text().startswith("t,memory_mean,")
-    assert sorted(path.name for path in out.parent.iterdir()) == ["a.csv", "a.svg"]
+    assert sorted(path.name for path in out.parent.iterdir()) == ["a.csv", "a.json", "a.svg"]
     again = run("plot", "verif-noise", "--out", str(tmp_path / "b.svg"), "--seed", "3")
     assert again.exit_code == 0
     assert (tmp_path / "b.svg").read_bytes() == out.read_bytes()
@@ -206,7 +210,7 @@ def test_a_figure_is_drawn_by_a_command(tmp_path: Path) -> None:
 
 def test_all_figures_are_drawn_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: dict[str, int | None] = {}
-    one = Drawn(Figure(), {"a": np.arange(3)})
+    one = Drawn(Figure(), {"a": np.arange(3)}, SmoothingSettings())
 
     def noted(name: str, *, seed: int | None, progress: object) -> Drawn:
         seeds[name] = seed
@@ -217,7 +221,7 @@ def test_all_figures_are_drawn_by_one_command(tmp_path: Path, monkeypatch: pytes
     assert result.exit_code == 0, result.output
     assert seeds == {name: 2 if each.is_random else None for name, each in FIGURES.items()}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        f"{name}.{ending}" for name in FIGURES for ending in ("csv", "svg")
+        f"{name}.{ending}" for name in FIGURES for ending in ("csv", "json", "svg")
     )
 
 
@@ -233,6 +237,7 @@ def test_each_command_says_what_to_type(name: str) -> None:
     ("words", "complaint"),
     [
         (["plot", "odes", "--out", "a.gif"], "png, svg, pdf"),
+        (["plot", "odes", "--data", "a.txt"], ".csv or .parquet"),
         (["plot", "all", "--ending", "gif"], "got --ending 'gif'"),
         (["plot", "verif-noise", "--seed", "-1"], "got seed=-1"),
         (["plot", "bound-beta", "--seed", "1"], "--seed"),

@@ -11,7 +11,10 @@ import typer
 from memgrad.cli.terminal import progress_bar, refusing
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 
-Data = Annotated[Path | None, typer.Option(help="Also write the numbers behind the figure: .csv or .parquet.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Also write the numbers behind the figure: .csv (with its settings as .json) or .parquet."),
+]
 Seed = Annotated[int | None, typer.Option(help="Another seed of the random numbers, an integer >= 0.")]
 
 
@@ -25,7 +28,7 @@ def plot_all(
     ending: Annotated[str, typer.Option(help="The format: png, svg or pdf.")] = "png",
     seed: Seed = None,
 ) -> None:
-    """Draw all figures of the paper that need no data set, each with its numbers as CSV beside it.
+    """Draw all figures of the paper that need no data set, each with its numbers (.csv) and settings (.json) beside it.
 
     It takes a minute or two.
 
@@ -74,7 +77,7 @@ def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) 
         from memgrad import figures, tables
         from memgrad.paper.figures import draw
 
-        # Before a minute of work: an ending that cannot be written.
+        # Before anything is computed: what cannot be written is said at once.
         figures.figure_path(out)
         if data is not None:
             tables.table_path(data)
@@ -82,4 +85,4 @@ def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) 
             drawn = draw(figure.name, seed=seed, progress=report)
         typer.echo(f"wrote {figures.save(drawn.figure, out)}")
         if data is not None:
-            typer.echo(f"wrote {tables.write_table(drawn.columns, data)}")
+            typer.echo(f"wrote {tables.write_table(drawn.columns, data, about=drawn.about())}")

@@ -113,7 +113,7 @@ def hb_amplification(
             NoisyDescent(
                 x=one.x[:, 0],
                 loss=np.asarray(objective.value(one.x[:, 0])),
-                exact=exact_loss(equation, objective, t, settings.x0),
+                exact=exact_loss(equation, t, settings.x0),
                 mean=ensemble.observed["f"].mean,
                 error=ensemble.observed["f"].sd / np.sqrt(settings.paths),
             )
@@ -121,18 +121,15 @@ def hb_amplification(
     return Amplification(settings, t, *descents)
 
 
-def exact_loss(equation: SecondOrder, objective: Objective, t: Array, x0: tuple[float, ...]) -> Array:
-    """The exact expected loss at times t, the first of which may be 0.
+def exact_loss(equation: SecondOrder, t: Array, x0: tuple[float, ...]) -> Array:
+    """The exact expected loss of an equation on a quadratic whose minimum is 0, at times t.
 
     Example:
-        >>> objective = Quadratic((0.04, 0.01))
-        >>> _, nesterov = contenders(3.0, 3.0, objective, 0.02)
-        >>> exact_loss(nesterov, objective, np.array([0.0, 50.0, 100.0, 300.0]), (1.0, 1.0)).round(5)
+        >>> _, nesterov = contenders(3.0, 3.0, Quadratic((0.04, 0.01)), 0.02)
+        >>> exact_loss(nesterov, np.array([0.0, 50.0, 100.0, 300.0]), (1.0, 1.0)).round(5)
         array([0.025  , 0.00247, 0.00494, 0.01498])
     """
-    later = t[t > 0]  # at time 0 the velocity of memory has no moments
-    found = moments(equation, later, x0).expected_loss(equation.curvature)
-    return np.concatenate([np.full(len(t) - len(later), objective.value(np.array(x0))), found])
+    return moments(equation, t, x0).expected_loss(equation.curvature)
 
 
 @dataclass(frozen=True, eq=False)

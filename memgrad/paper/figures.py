@@ -44,12 +44,18 @@ class Drawn:
     Attributes:
         figure: The picture.
         columns: The numbers in it, as columns of equal length by name.
+        settings: What it was run with.
         result: What the experiment returned, where there was one.
     """
 
     figure: Figure
     columns: Columns
+    settings: Settings
     result: Any = None
+
+    def about(self) -> dict[str, Any]:
+        """The settings as plain data, with the reasons of those that are ours."""
+        return {"settings": self.settings.to_dict(), "own_choices": self.settings.own_choices()}
 
 
 def draw(
@@ -108,7 +114,7 @@ def _memories(settings: MemoryTypesSettings, _: Progress | None) -> Drawn:
         for memory in figures.PAPER_MEMORIES.values()
         if not isinstance(memory, Instantaneous)
     }
-    return Drawn(figures.memory_types(t=settings.t), columns)
+    return Drawn(figures.memory_types(t=settings.t), columns, settings)
 
 
 def _amplification(settings: Any, progress: Progress | None) -> Drawn:
@@ -125,7 +131,7 @@ def _amplification(settings: Any, progress: Progress | None) -> Drawn:
         {label: (each.mean, each.error) for label, each in both.items()},
         caption=settings.caption(),
     )
-    return Drawn(figure, found.columns(), found)
+    return Drawn(figure, found.columns(), settings, found)
 
 
 def _time_warp(settings: Any, progress: Progress | None) -> Drawn:
@@ -139,7 +145,7 @@ def _time_warp(settings: Any, progress: Progress | None) -> Drawn:
         {memory: found.memory_noisy, nesterov: found.nesterov_noisy},
         caption=settings.caption(),
     )
-    return Drawn(figure, found.columns(), found)
+    return Drawn(figure, found.columns(), settings, found)
 
 
 def _velocities(run: Callable[..., Velocities]) -> Callable[[Any, Progress | None], Drawn]:
@@ -155,7 +161,7 @@ def _velocities(run: Callable[..., Velocities]) -> Callable[[Any, Progress | Non
             {label: (each.exact_mean, each.exact_sd) for label, each in both.items()},
             caption=settings.caption(),
         )
-        return Drawn(figure, found.columns(), found)
+        return Drawn(figure, found.columns(), settings, found)
 
     return drawn
 
@@ -174,13 +180,13 @@ def _second_moments(settings: Any, _: Progress | None) -> Drawn:
         {nesterov: f"${slope:g}\\,t$", memory: "exact"},
         caption=settings.caption(),
     )
-    return Drawn(figure, found.columns(), found)
+    return Drawn(figure, found.columns(), settings, found)
 
 
 def _gamma_curve(settings: GammaBoundsSettings, _: Progress | None) -> Drawn:
     bounds = gamma_bounds(default_betas(settings.mu), tau=settings.tau, mu=settings.mu)
     columns = {"beta": bounds.beta, "curve": bounds.curve, "linear": bounds.linear, "hyperbola": bounds.hyperbola}
-    return Drawn(figures.gamma_curve(bounds, caption=settings.caption()), columns, bounds)
+    return Drawn(figures.gamma_curve(bounds, caption=settings.caption()), columns, settings, bounds)
 
 
 def _gamma_region(settings: GammaRegionSettings, _: Progress | None) -> Drawn:
@@ -191,7 +197,7 @@ def _gamma_region(settings: GammaRegionSettings, _: Progress | None) -> Drawn:
         "simplified": bounds.lower,
         "line": settings.alpha - bounds.beta,
     }
-    return Drawn(figures.gamma_region(bounds, settings.alpha, caption=settings.caption()), columns, bounds)
+    return Drawn(figures.gamma_region(bounds, settings.alpha, caption=settings.caption()), columns, settings, bounds)
 
 
 def _odes(settings: Any, progress: Progress | None) -> Drawn:
@@ -215,7 +221,7 @@ def _odes(settings: Any, progress: Progress | None) -> Drawn:
         )
         rows.setdefault(each.forgetting, []).append(panel)
     figure = figures.momentum_and_memory(rows, end=settings.loss_end, caption=settings.caption())
-    return Drawn(figure, found.columns(), found)
+    return Drawn(figure, found.columns(), settings, found)
 
 
 def _smoothing(settings: Any, progress: Progress | None) -> Drawn:
@@ -229,7 +235,7 @@ def _smoothing(settings: Any, progress: Progress | None) -> Drawn:
         dict(zip(labels, zip(found.mean_loss, z * found.error_loss, strict=True), strict=True)),
         caption=settings.caption(),
     )
-    return Drawn(figure, found.columns(), found)
+    return Drawn(figure, found.columns(), settings, found)
 
 
 _DRAWN: Mapping[str, Callable[[Any, Progress | None], Drawn]] = MappingProxyType(

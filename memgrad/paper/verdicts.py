@@ -150,7 +150,7 @@ def s5(settings: AmplificationSettings | None = None) -> Verdict:
     objective = Quadratic(settings.spectrum)
     t = np.linspace(0, settings.end, 6001)[1:]
     memory, nesterov = (
-        exact_loss(each, objective, t, settings.x0)
+        exact_loss(each, t, settings.x0)
         for each in contenders(settings.degree, settings.viscosity, objective, settings.sigma)
     )
     return crossing_verdict(
