@@ -761,3 +761,17 @@ def test_a_million_paths_fit_in_what_is_announced() -> None:
     within(found.var_v[1, 0], propagated(equation, "exact", 4, 1.0)[4], np.sqrt(2 / n) * found.var_v[1, 0])
     with pytest.raises(ValueError, match="raise memory_limit"):
         simulate(equation, [0.5, 1.0], 1.0, paths=n, dt=0.25, seed=30, memory_limit=announced - 1)
+
+
+def test_what_has_not_begun_is_given_up_after_an_error() -> None:
+    calls = []
+
+    def gradient(x: np.ndarray) -> np.ndarray:
+        calls.append(len(x))
+        if len(x) > 3:  # not while the equation is looked at
+            raise KeyboardInterrupt
+        return x
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(GradientFlow(gradient=gradient, noise=1.0), [1.0], 1.0, paths=100 * 8192, dt=0.1, seed=0, threads=1)
+    assert sum(paths > 3 for paths in calls) < 10

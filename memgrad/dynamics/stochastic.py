@@ -23,7 +23,9 @@ Progress = Callable[[int, int], None]
 LANE = 8192
 """Paths that share one stream of random numbers. A constant, because it decides which path gets which number."""
 
-_STEPS_AT_ONCE = 1024  # between two reports of progress, and two chances to be interrupted
+# Between two reports of progress, and two chances to be interrupted: at most so many steps, and about a second's work.
+_STEPS_AT_ONCE = 1024
+_PATH_STEPS_AT_ONCE = 1 << 25
 
 
 def simulate(
@@ -151,14 +153,18 @@ def simulate_together(
     with np.errstate(all="ignore"), ThreadPoolExecutor(_threads(threads, len(lanes))) as pool:
         for i, stop in enumerate(grid.stops.tolist()):
             while done < stop:
-                upto = min(stop, done + _STEPS_AT_ONCE)
+                upto = min(stop, done + max(1, min(_STEPS_AT_ONCE, _PATH_STEPS_AT_ONCE // paths)))
                 steps = integrators.steps(done, upto)
                 work = [
                     pool.submit(integrators.advance, [(x[lane], v[lane]) for x, v in states], steps, stream)
                     for lane, stream in zip(lanes, streams, strict=True)
                 ]
-                for future in work:
-                    future.result()
+                try:
+                    for future in work:
+                        future.result()
+                except BaseException:  # Ctrl-C among them: nobody waits for what has not begun
+                    pool.shutdown(cancel_futures=True)
+                    raise
                 done = upto
                 if progress is not None:
                     progress(done, total)
