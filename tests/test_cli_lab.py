@@ -110,3 +110,14 @@ def test_bound_refuses_by_name(words: tuple[str, ...], complaint: str) -> None:
     result = run("bound", *words)
     assert result.exit_code == 2
     assert complaint in result.output
+
+
+def test_ctrl_c_is_answered_by_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memgrad.dynamics.simulate_together", interrupted)
+    result = run("simulate", "poly:2", "--out", str(tmp_path / "run.csv"))
+    assert result.exit_code == 130
+    assert "Interrupted" in result.output
+    assert list(tmp_path.iterdir()) == []

@@ -30,9 +30,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; infinite and u
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Answer bad input by its error message and exit code 2, without a traceback."""
+    """Answer bad input by its error message and exit code 2, and Ctrl-C by a line and 130, without a traceback."""
     try:
         yield
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted: nothing half-written is left.", err=True)
+        raise typer.Exit(130) from None
     except (ValueError, TypeError, NotImplementedError) as error:
         raise typer.BadParameter(str(error)) from error
     except OSError as error:
