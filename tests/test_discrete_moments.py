@@ -56,7 +56,7 @@ def test_the_mean_is_bounded_at_every_step_size(p: float, y: float, k: int) -> N
 
 
 def test_the_bound_needs_degree_1() -> None:
-    # MATH.md E: it fails for p = 0.3.
+    # The inequality needs p >= 1: it fails for p = 0.3.
     assert np.abs(laguerre_mean(0.3, 1.0, np.arange(2000))).max() > math.exp(0.5)
 
 
@@ -80,7 +80,7 @@ def test_all_steps_at_once() -> None:
 
 @pytest.mark.parametrize("p", [0.7, 1.0, 2.0, 10.0])
 def test_the_variance_follows_its_recursion(p: float) -> None:
-    """MATH.md C4: with al = (2k+p-y)/(k+p), b = k/(k+p), for A = E x_k^2 and B = E x_k x_{k-1}."""
+    """With al = (2k+p-y)/(k+p), b = k/(k+p), for A = E x_k^2 and B = E x_k x_{k-1}."""
     lr, lam, sigma, steps = 0.2, 1.5, 0.7, 300
     y = p * lr * lam
     a = a_old = b_now = 0.0

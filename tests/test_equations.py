@@ -70,7 +70,7 @@ def test_the_drift_of_a_position(flow: Any, c: float) -> None:
 # --- starts ----------------------------------------------------------------------------------------------------------
 
 STARTS = [
-    # V(t0) = -velocity(t0) g0 and X(t0) = x0 - position(t0) g0 to first order, MATH.md C6.
+    # V(t0) = -velocity(t0) g0 and X(t0) = x0 - position(t0) g0 to first order.
     ("poly:0.7", MemoryFlow("poly:0.7", gradient=quadratic), lambda t: 1.0, lambda t: t),
     ("poly:100", MemoryFlow("poly:100", gradient=quadratic), lambda t: 1.0, lambda t: t),
     ("exp", MemoryFlow("exp:alpha=10", gradient=quadratic), lambda t: 1.0, lambda t: t),

@@ -263,7 +263,7 @@ CHAINS = [
 @pytest.mark.parametrize(("equation", "exact"), CHAINS, ids=[str(equation) for equation, _ in CHAINS])
 @pytest.mark.parametrize("n", [1, 7, 1000])
 def test_chained_kicks_give_the_closed_mean_and_variance(equation: Equation, exact: Any, n: int) -> None:
-    """MATH.md C3: the mean -w g and the variance of V under a constant gradient, from any number of steps."""
+    """The mean -w g and the variance of V under a constant gradient, from any number of steps."""
     t = 2.5
     total = chained(equation, np.linspace(0, t, n + 1))
     w, v = exact(t)
@@ -287,7 +287,7 @@ def test_the_noise_is_never_less_than_that_of_an_averaged_step(row: Row) -> None
 def test_the_excess_noise_of_degree_three_is_that_of_the_paper_s_first_steps() -> None:
     n = np.arange(4.0)
     kick = MemoryFlow("poly:3", gradient=zero).kick(n, n + 1)
-    np.testing.assert_allclose(kick.v[:3] / kick.w[:3] ** 2, [1.8, 1.14, 1.05], atol=0.005)  # MATH.md C6
+    np.testing.assert_allclose(kick.v[:3] / kick.w[:3] ** 2, [1.8, 1.14, 1.05], atol=0.005)
 
 
 # --- two equations ---------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def test_the_covariance_of_two_kicks_is_one(one: Row, other: Row) -> None:
 
 
 def test_the_variance_of_the_position_under_exponential_memory_is_the_dilogarithm() -> None:
-    """MATH.md C3 once more, by chaining noise into the position too: Var X from b, w, v on a fine grid."""
+    """Once more, by chaining noise into the position too: Var X from b, w, v on a fine grid."""
     a, t, n = 0.7, 2.0, 4000
     grid = np.linspace(0, t, n + 1)
     kick = exponential(a).equation.kick(grid[:-1], grid[1:])

@@ -1,4 +1,4 @@
-"""Solutions against the integral forms and the Euler-Lagrange equation that they come from: MATH.md D18."""
+"""Solutions against the integral forms and the Euler-Lagrange equation that they come from."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_residual_does_not_depend_on_which_times_were_asked_for() -> None:
 def test_the_printed_coefficient_of_logarithmic_memory_is_found_out() -> None:
     """Erratum 4: 1/(t log(1+t)) in place of 1/((1+t) log(1+t)), integrated from 1 here as it is singular as 1/t^2 at 0.
 
-    MATH.md has the residual 0.14 on its problem.
+    On another problem its residual was found to be 0.14.
     """
     right = MemoryFlow("log", gradient=gradient)
     begin = solved(right)

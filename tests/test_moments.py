@@ -1,4 +1,4 @@
-"""Exact moments against closed forms in mpmath, quadrature of Green functions, and the values of MATH.md C3 and C4."""
+"""Exact moments against closed forms in mpmath, quadrature of Green functions, and values known before."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_quadratic_memory_meets_the_checkpoints(method: str) -> None:
     p2 = (found.cov_xv[:, 0] + found.mean_x * found.mean_v).ravel()
     p3 = (found.var_v + found.mean_v**2).ravel()
     assert p1 == pytest.approx([0.6002221373, 0.6000074637], rel=1e-8)
-    assert p2 == pytest.approx([-2.745992e-4, 3.00506e-6], rel=2e-6)  # as many digits as MATH.md gives
+    assert p2 == pytest.approx([-2.745992e-4, 3.00506e-6], rel=2e-6)  # as many digits as were known
     assert p3 == pytest.approx([0.3603394511, 0.0900012099], rel=1e-8)
 
 
@@ -137,7 +137,7 @@ def test_nesterov_meets_the_checkpoints() -> None:
     found = moments(on(HeavyBallFlow, "3/t"), [5.0, 20.0], 1.0)
     assert found.var_x[0, 0] == pytest.approx(0.5765684767, rel=1e-8)
     assert found.var_v[0, 0] == pytest.approx(0.6126409559, rel=1e-9)
-    assert found.var_v[1, 0] == pytest.approx(2.4975628, abs=5e-8)  # as many digits as MATH.md gives
+    assert found.var_v[1, 0] == pytest.approx(2.4975628, abs=5e-8)  # as many digits as were known
 
 
 def test_the_velocity_of_nesterov_gets_noisier_for_ever() -> None:

@@ -1,4 +1,4 @@
-"""Solutions of the ordinary equations against Bessel, Legendre and elementary functions (MATH.md C4, C5, C6, D15)."""
+"""Solutions of the ordinary equations against Bessel, Legendre and elementary functions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_radau_from_the_machine_epsilon_reports_success_with_wrong_numbers() -> 
         )
         assert raw.success
         error = np.abs(raw.y[0] - memory_mean(p, raw.t)).max()
-        assert error > 0.05  # 5,000 times the tolerance; MATH.md C6 saw 0.43, 0.18 and 0.10
+        assert error > 0.05  # 5,000 times the tolerance; 0.43, 0.18 and 0.10 were seen elsewhere
         equation = MemoryFlow(f"poly:{p}", gradient=same)
         with pytest.raises(ValueError, match=r"Radau from start=2\.2.*success with wrong numbers.*RK45 or DOP853"):
             solve(equation, 300.0, 1.0, method="Radau", tolerances="paper", start=t0)

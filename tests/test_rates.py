@@ -1,4 +1,4 @@
-"""How fast the equations descend on the paper's quadratic: slopes of the peaks of the loss, MATH.md A4 and D19."""
+"""How fast the equations descend on the paper's quadratic: slopes of the peaks of the loss."""
 
 from __future__ import annotations
 

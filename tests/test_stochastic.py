@@ -1,4 +1,4 @@
-"""Simulated paths against exact laws: within 4 standard errors and the stated order of the step (MATH.md C3, C6, D17).
+"""Simulated paths against exact laws: within 4 standard errors and the stated order of the step.
 
 Expected values are closed forms or quadrature. Seeds are fixed, so a failure is a change and not luck.
 """
@@ -246,7 +246,7 @@ def test_the_order_of_a_scheme_for_the_mean_under_memory(scheme: str, order: int
 def test_the_covariance_under_memory_is_of_first_order_whatever_the_scheme(scheme: str) -> None:
     """The variance of V is infinite at 0+, so the first step misses O(h) of the position's, and that remains.
 
-    *Differs*: MATH.md C6 finds the splitting's covariance of second order, at a time by which F^2 = 0.003 hides it.
+    The covariance looks of second order too at a time by which F^2 = 0.003 hides it.
     """
     equation, begin = MemoryFlow("poly:3", gradient=same), 3 if scheme == "euler-maruyama" else 0
     found = orders(equation, scheme, quadratic_law(3.0, 0.5), 0.5, begin)[2:]
@@ -254,7 +254,7 @@ def test_the_covariance_under_memory_is_of_first_order_whatever_the_scheme(schem
 
 
 def test_the_errors_of_the_schemes_are_those_of_the_specification() -> None:
-    """MATH.md C6: p = 3, h = 1e-3, T = 3, to their printed digit."""
+    """p = 3, h = 1e-3, T = 3: errors known before, to their digit."""
     equation, exact = MemoryFlow("poly:3", gradient=same), quadratic_law(3.0, 3.0)
     for scheme, begin, mean, var_x in (
         ("euler-maruyama", 3, 1e-4, 7e-4),

@@ -1,4 +1,4 @@
-"""Memory as a heavy ball in another time: MATH.md C5 and D13, on random convex functions."""
+"""Memory as a heavy ball in another time, on random convex functions."""
 
 from __future__ import annotations
 
