@@ -775,3 +775,20 @@ def test_what_has_not_begun_is_given_up_after_an_error() -> None:
     with pytest.raises(KeyboardInterrupt):
         simulate(GradientFlow(gradient=gradient, noise=1.0), [1.0], 1.0, paths=100 * 8192, dt=0.1, seed=0, threads=1)
     assert sum(paths > 3 for paths in calls) < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "noise", "complaint"),
+    [
+        ({"quantiles": 0.5}, 1.0, r"sequence of levels.*got 0\.5"),
+        ({}, "a", r"noise is a number.*got 'a'"),
+    ],
+)
+def test_what_is_of_the_wrong_type_is_named(options: dict[str, Any], noise: Any, complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        simulate(GradientFlow(gradient=same, noise=noise), [1.0], 1.0, paths=2, dt=0.5, seed=0, **options)
+
+
+def test_a_limit_that_is_no_number_lets_nothing_through() -> None:
+    with pytest.raises(ValueError, match="memory_limit"):
+        simulate(GradientFlow(gradient=same), [1.0], 1.0, paths=2, dt=0.5, seed=0, memory_limit=float("nan"))

@@ -139,7 +139,12 @@ def as_noise(value: Any) -> Noise:
         return value
     if callable(value):
         return PositionNoise(value)
-    sigma = np.asarray(value, dtype=float)
+    try:
+        sigma = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"noise is a number sigma >= 0, a matrix of shape (d, r) or a function of the position, got {value!r}."
+        ) from None
     if not np.all(np.isfinite(sigma)):
         raise ValueError(f"noise must be finite, got {value!r}.")
     if sigma.ndim == 0:

@@ -59,6 +59,9 @@ def simulate(
       $1 - a(h) h$ makes polynomial memory of degree $p$ overshoot by binomial coefficients of $p$, $10^{30}$ for
       $p = 100$; so it starts at the first time with $a(t) h \le 1$ unless told otherwise.
 
+    First-order flows have no velocity to split off: `exact` and `splitting` both move them by the exact integrals of
+    their gain.
+
     The numbers depend on the seed, the number of paths, the coordinates and the steps, and on nothing else: not on
     threads, progress, what is kept, or the machine's memory. Only the present state of all paths is held, so a million
     paths need a few hundred megabytes.
@@ -223,6 +226,8 @@ def _whole(name: str, value: Any, *, least: int) -> int:
 
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
+    if isinstance(quantiles, int | float):
+        raise TypeError(f"quantiles are a sequence of levels, such as (0.05, 0.5, 0.95), got {quantiles!r}.")
     levels = tuple(float(level) for level in quantiles)
     if wrong := [level for level in levels if not 0 < level < 1]:
         raise ValueError(f"levels of quantiles lie between 0 and 1, got {wrong[0]!r}.")
@@ -239,7 +244,7 @@ def _threads(threads: int | None, lanes: int) -> int:
 def _refuse_more_than(limit: float, equations: int, paths: int, d: int, times: int, keep_paths: bool) -> None:
     """State, one copy of it while it is summed up, and the kept paths."""
     need = 8.0 * equations * paths * 2 * d * (3 + (times if keep_paths else 0))
-    if need > limit:
+    if not need <= limit:
         way_out = "keep fewer times, or moments and quantiles instead of paths" if keep_paths else "take fewer paths"
         raise ValueError(
             f"{paths} paths at {times} times need {need / 1e9:.1f} GB, more than memory_limit={limit / 1e9:g} GB: "
