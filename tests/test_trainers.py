@@ -117,3 +117,16 @@ def test_a_trainer_learns_and_its_checkpoint_continues_bit_for_bit(trained: Trai
         for name in trained.buffers:
             assert not torch.equal(before["state"][number][name], state[name])
             assert torch.equal(resumed["state"][number][name], state[name])
+
+
+def test_the_laboratory_s_example_agrees_with_itself(tmp_path: Path) -> None:
+    printed = run("understand_a_memory.py", "--paths", "200", "--until", "100", "--figure", tmp_path / "memory.png")
+    found = re.findall(r"E f = (\S+) \+- (\S+), exactly (\S+)\n", printed)
+    assert len(found) == 2
+    for mean, error, exact in found:
+        # Two standard errors are printed, rounded to one digit; four, and O(dt), are allowed.
+        assert abs(float(mean) - float(exact)) < 3 * float(error) + 0.02 * float(exact)
+    bound = re.search(r"E f <= (\S+) ", printed)
+    assert bound is not None
+    assert float(found[0][2]) <= float(bound[1])
+    assert (tmp_path / "memory.png").stat().st_size > 10_000
