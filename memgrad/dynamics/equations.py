@@ -92,6 +92,10 @@ class Equation(ABC):
         """The name in the paper, such as MG-SDE, with its parameters."""
 
     @abstractmethod
+    def gain(self, t: Array) -> Array:
+        """The coefficient c(t) of gradient and noise."""
+
+    @abstractmethod
     def kick(self, t0: Array, t1: Array) -> Kick:
         """The exact step of the velocity (of the position, in a first-order equation) while the gradient is held."""
 
@@ -113,10 +117,6 @@ class SecondOrder(Equation):
     @abstractmethod
     def damping(self) -> Viscosity:
         """The viscosity a(t)."""
-
-    @abstractmethod
-    def gain(self, t: Array) -> Array:
-        """The coefficient c(t) of gradient and noise."""
 
     @property
     def is_singular(self) -> bool:
@@ -332,10 +332,6 @@ class FirstOrder(Equation):
     r"""An equation without a velocity of its own: $dX = -c(t)\,[\nabla f(X) dt + \sigma(X) dB]$."""
 
     is_singular = False
-
-    @abstractmethod
-    def gain(self, t: Array) -> Array:
-        """The coefficient c(t) of gradient and noise."""
 
     def drift(self, t: Array, x: Array) -> Array:
         """The time derivative of positions without noise."""

@@ -14,7 +14,8 @@ from memgrad.dynamics.noise import ScalarNoise
 
 Array = NDArray[np.float64]
 
-SCHEMES = ("exact", "splitting", "euler-maruyama", "milstein")
+_EULER = ("euler-maruyama", "milstein")
+SCHEMES = ("exact", "splitting", *_EULER)
 """The names of the schemes; the last two are one."""
 
 _BLOCK_BYTES = 1 << 20  # noise drawn at once: small enough to stay in a core's cache until it is used
@@ -39,7 +40,7 @@ class Integrator:
     @property
     def is_euler(self) -> bool:
         """Whether coefficients are taken at the beginning of the step."""
-        return self.scheme in ("euler-maruyama", "milstein")
+        return self.scheme in _EULER
 
     def first(self, x0: Array, paths: int) -> tuple[Array, Array]:
         """All paths at the beginning."""
@@ -58,13 +59,9 @@ class Integrator:
         """The coefficients of steps."""
         if not self.is_euler:
             return self.equation.kick(t0, t1)
-        h = t1 - t0
-        if isinstance(self.equation, FirstOrder):
-            gain = self.equation.gain(t0)
-            return Kick(np.ones(len(h)), gain * h, gain**2 * h)
-        assert isinstance(self.equation, SecondOrder)
-        gain = self.equation.gain(t0)
-        return Kick(1 - self.equation.damping.rate(t0) * h, gain * h, gain**2 * h)
+        h, gain = t1 - t0, self.equation.gain(t0)
+        lost = self.equation.damping.rate(t0) * h if isinstance(self.equation, SecondOrder) else np.zeros(len(h))
+        return Kick(1 - lost, gain * h, gain**2 * h)
 
     def step(self, x: Array, v: Array, b: float, w: float, noise: Array | None, spare: Array) -> None:
         """Move positions and velocities by one step, in place."""
@@ -194,7 +191,7 @@ def together(equations: tuple[Equation, ...], x0: Array, dt: float, scheme: str,
             f"equations that share a Brownian motion need noise from as many sources, got {sorted(sources)}: give "
             f"noise matrices with as many columns."
         )
-    euler = scheme in ("euler-maruyama", "milstein")
+    euler = scheme in _EULER
     noisy = sum(equation.is_stochastic for equation in equations)
     begin = max(_begin(equation, dt, start) for equation in equations) if euler else 0
     if start is not None and not euler:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from memgrad.dynamics.equations import Gradient, SecondOrder
 from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Trajectory
+from memgrad.dynamics.viscosity import refuse_discrete
 from memgrad.memory import Memory
 from memgrad.memory.text import as_memory
 
@@ -43,7 +44,7 @@ class MemoryLagrangian:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memory", as_memory("MemoryLagrangian", "memory", self.memory))
-        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+        refuse_discrete(self.memory)
 
     def __call__(self, x: Array, v: Array, t: Array) -> Array:
         """The Lagrangian at positions and velocities (n, d) and times (n,)."""

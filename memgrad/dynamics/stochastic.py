@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,7 @@ from memgrad.dynamics.integrators import together
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.record import Observable, Recorder
 from memgrad.dynamics.results import Ensemble
-
-Progress = Callable[[int, int], None]
+from memgrad.memory.passport import Progress
 
 LANE = 8192
 """Paths that share one stream of random numbers. A constant, because it decides which path gets which number."""

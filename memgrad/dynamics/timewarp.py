@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Trajectory
-from memgrad.dynamics.viscosity import HyperbolicViscosity, MemoryViscosity, Viscosity
+from memgrad.dynamics.viscosity import HyperbolicViscosity, MemoryViscosity, Viscosity, refuse_discrete
 from memgrad.memory import Exponential, Memory, Polynomial
 from memgrad.memory.text import as_memory
 
@@ -173,7 +173,7 @@ class QuadratureWarp(TimeWarp):
     """Before this time the memory function is taken for a power, and the warp for a square, down to 1e-300."""
 
     def __post_init__(self) -> None:
-        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+        refuse_discrete(self.memory)
 
     @property
     def viscosity(self) -> Viscosity:

@@ -86,7 +86,7 @@ class MemoryViscosity(Viscosity):
     is_singular = True
 
     def __post_init__(self) -> None:
-        self.memory.rate(1.0)  # a discrete memory says here that it has no memory function
+        refuse_discrete(self.memory)
 
     def rate(self, t: Times) -> Times:
         r"""The coefficient $\dot m(t)/m(t)$."""
@@ -137,6 +137,15 @@ class HyperbolicViscosity(Viscosity):
 
     def __str__(self) -> str:
         return f"{self.omega:g} coth({self.omega:g} t)"
+
+
+def refuse_discrete(memory: Memory) -> None:
+    """Let a memory that has decays but no memory function say so, before it is used in continuous time.
+
+    Example:
+        >>> refuse_discrete(Polynomial(2))
+    """
+    memory.rate(1.0)
 
 
 def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from memgrad.dynamics import HeavyBallFlow, MemoryFlow, SecondOrder, moments, simulate_together, solve, time_warp
 from memgrad.memory import Polynomial
-from memgrad.paper.progress import Progress, stage
+from memgrad.memory.passport import Progress
+from memgrad.paper.progress import stage
 from memgrad.paper.settings import (
     AmplificationSettings,
     ConstantNoiseSettings,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from memgrad import figures
 from memgrad.figures.bounds import default_betas
 from memgrad.memory import Instantaneous
+from memgrad.memory.passport import Progress
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.continuous import (
     Amplification,
@@ -29,7 +30,6 @@ from memgrad.paper.continuous import (
     verif_noise_quadratic,
 )
 from memgrad.paper.odes import Odes, momentum_and_memory_odes
-from memgrad.paper.progress import Progress
 from memgrad.paper.settings import GammaBoundsSettings, GammaRegionSettings, MemoryTypesSettings, Settings
 from memgrad.paper.synthetic import Smoothing, p_verification
 from memgrad.theory import gamma_bounds

@@ -21,8 +21,8 @@ from memgrad.dynamics import (
     moments,
 )
 from memgrad.memory import Polynomial
+from memgrad.memory.passport import Progress
 from memgrad.paper.claims import CLAIMS, Number, Verdict, decided
-from memgrad.paper.progress import Progress
 from memgrad.problems.objectives import Quadratic
 from memgrad.theory import (
     Bound,

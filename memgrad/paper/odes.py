@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memgrad.dynamics import HeavyBallFlow, MemoryFlow, SecondOrder, solve
 from memgrad.dynamics.responses import bessel
 from memgrad.memory import Exponential, Memory, Polynomial
-from memgrad.paper.progress import Progress
+from memgrad.memory.passport import Progress
 from memgrad.paper.settings import OdesSettings
 from memgrad.problems.objectives import Quadratic
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-Progress = Callable[[int, int], None]
-"""Called as `progress(done, total)`."""
+from memgrad.memory.passport import Progress
 
 _FINE = 10_000
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.memory import Memory
-from memgrad.paper.progress import Progress
+from memgrad.memory.passport import Progress
 from memgrad.paper.settings import SmoothingSettings
 from memgrad.problems.objectives import Quartic
 

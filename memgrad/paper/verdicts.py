@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memgrad.memory.passport import Progress
 from memgrad.paper.claims import CLAIMS, Number, Verdict, decided, mean_over_runs, ratio_of_means
 from memgrad.paper.continuous import (
     Velocities,
@@ -22,7 +23,6 @@ from memgrad.paper.continuous import (
 )
 from memgrad.paper.guarantees import s8
 from memgrad.paper.odes import HEAVY_BALL_WINDOW, MEMORY_WINDOW, Odes, fitted_slope, momentum_and_memory_odes
-from memgrad.paper.progress import Progress
 from memgrad.paper.settings import (
     AmplificationSettings,
     ConstantNoiseSettings,
