@@ -13,7 +13,8 @@ from typing import Any, final
 import torch
 
 from memgrad import problems
-from memgrad.problems import Problem, datasets
+from memgrad.problems import Problem
+from memgrad.problems.datasets.catalogue import find
 
 DATA = {
     "covtype-softmax": "covtype",
@@ -114,7 +115,7 @@ def facts_about(choice: ProblemChoice, problem: Problem) -> Facts:
 def fingerprint_of_ours(choice: ProblemChoice) -> str:
     """The fingerprint of a problem of ours, known without loading it: its data are pinned by their digest."""
     data = DATA.get(choice.name)
-    digest = datasets.find(data).digest if data else ""
+    digest = find(data).digest if data else ""
     return _digest(choice.name, str(choice.sample), digest)
 
 

@@ -59,11 +59,13 @@ class Recipe:
         complete = {name: _plain(optimizer, name, options.get(name, usual), usual) for name, usual in known.items()}
         recipe = cls(optimizer, tuple(sorted(complete.items())))
         try:
-            recipe.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+            built = recipe.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
         except Exception as error:  # whatever a constructor raises, it is about its options
             given = ", ".join(f"{name}={value!r}" for name, value in options.items())
             raise ValueError(f"{optimizer} refuses {given or 'its defaults'}: {error}") from error
-        return recipe
+        used = built.param_groups[0]  # where an option left open, such as a momentum, has its value
+        complete = {name: used.get(name, value) if value is None else value for name, value in complete.items()}
+        return cls(optimizer, tuple(sorted(complete.items())))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
@@ -104,7 +106,7 @@ def optimizer_class(name: str) -> type[Optimizer]:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(
-            f"unknown optimizer {name!r}; {hint}Known: {', '.join(known)}; your own: module:Class, an Optimizer of torch."
+            f"unknown optimizer {name!r}; {hint}Known: {', '.join(known)}; your own: module:Class, a torch Optimizer."
         )
     return found
 

@@ -310,9 +310,8 @@ def _written(place: Sequence[str | int]) -> str:
 
 
 def _nearest(location: Sequence[str | int]) -> str:
-    owner: type[BaseModel] = (
-        {"evaluate": Evaluate, "select": Select}.get(str(location[0]), Spec) if len(location) > 1 else Spec
-    )
+    parts: dict[str, type[BaseModel]] = {"evaluate": Evaluate, "select": Select}
+    owner = parts.get(str(location[0]), Spec)
     near = difflib.get_close_matches(str(location[-1]), owner.model_fields, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(owner.model_fields)}"
 
