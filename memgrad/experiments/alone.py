@@ -1,0 +1,87 @@
+"""One run by itself, with the optimizer that users have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from memgrad.experiments.choice import seed_from
+from memgrad.experiments.order import Order
+from memgrad.experiments.runs import Run
+from memgrad.problems import Problem
+
+
+@final
+class Alone:
+    """A run with the public optimizer of its recipe, for models too large to gain from a stack, and for any optimizer.
+
+    Args:
+        problem: The problem.
+        run: A run on it.
+    """
+
+    order = (0,)
+
+    def __init__(self, problem: Problem, run: Run) -> None:
+        self._problem = problem
+        self._model = problem.model(seed_from("initial", problem.name, run.seed))
+        self._parameters = dict(self._model.named_parameters())
+        self._optimizer = run.recipe.build(self._parameters.values(), run.lr)
+        self._order = None if run.batch is None else Order(problem.name, problem.examples, run.batch, [run.seed])
+        torch.default_generator.manual_seed(seed_from("noise", problem.name, run.seed))  # for dropout and the like
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """With a run axis of length 1."""
+        return {name: p.detach()[None] for name, p in self._parameters.items()}
+
+    def step(self, k: int) -> None:
+        """Take step k = 0, 1, ..."""
+        if self._order is None:
+            for name, g in self._problem.full_gradient(self._parameters).items():
+                self._parameters[name].grad = g
+        else:
+            self._differentiate(self._order.at(k)[0].to(self._problem.device))
+        self._optimizer.step()
+
+    def _differentiate(self, rows: Tensor) -> None:
+        """Leave the gradient of a minibatch where the optimizer looks for it."""
+        problem = self._problem
+        inputs, targets = (data.index_select(0, rows) for data in problem.train)
+        for p in self._parameters.values():
+            p.grad = None
+        problem.loss(self._model(inputs), targets).backward()  # type: ignore[no-untyped-call]  # torch's
+        if problem.l2:
+            for p in self._parameters.values():
+                p.grad = p.detach() * problem.l2 if p.grad is None else p.grad.add_(p.detach(), alpha=problem.l2)
+
+    def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
+        """The metrics, each a tensor with one number."""
+        own = {name: p.detach() for name, p in self._parameters.items()}
+        found = self._problem.evaluate(own, metrics=metrics)
+        return {name: torch.tensor([value], dtype=torch.float64) for name, value in found.items()}
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on: tensors, and numbers where an optimizer keeps numbers."""
+        found: dict[str, Any] = {f"x/{name}": p.detach() for name, p in self._parameters.items()}
+        for i, kept in self._optimizer.state_dict()["state"].items():
+            found |= {f"optimizer/{i}/{name}": value for name, value in kept.items()}
+        return found | {"random": torch.default_generator.get_state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        kept: dict[int, dict[str, Any]] = {}
+        for key, value in state.items():
+            kind, _, name = key.partition("/")
+            if kind == "x":
+                with torch.no_grad():
+                    self._parameters[name].copy_(value)
+            elif kind == "optimizer":
+                number, _, entry = name.partition("/")
+                kept.setdefault(int(number), {})[entry] = value
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": kept, "param_groups": groups})
+        torch.default_generator.set_state(state["random"])
