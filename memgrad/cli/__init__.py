@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import memgrad
-from memgrad.cli import check, data, dynamics, memories, plots, theory
+from memgrad.cli import check, data, dynamics, experiments, memories, plots, theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +22,9 @@ app.command()(memories.passport)
 app.command()(dynamics.simulate)
 app.command()(theory.bound)
 app.command()(check.check)
+app.command()(experiments.init)
+app.command()(experiments.plan)
+app.command()(experiments.run)
 app.add_typer(data.app, name="data")
 app.add_typer(plot, name="plot")
 plot.command("memories")(memories.plot_memories)

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 from memgrad.experiments.choice import Facts
@@ -54,13 +55,13 @@ def batch_of(spec: Spec, facts: Facts) -> int | None:
     if batch > facts.examples:
         raise ValueError(
             f"problem {facts.name!r} has {facts.examples:,} training examples; a minibatch has at most as many, got "
-            f"batch={batch:,}. Write batch = \"full\" for all."
+            f'batch={batch:,}. Write batch = "full" for all.'
         )
     return batch
 
 
 def metrics_of(spec: Spec, facts: Facts) -> tuple[str, ...]:
-    """What is evaluated: all metrics of the problem unless the spec says otherwise; that of the selection among them."""
+    """What is evaluated: all metrics of the problem unless the spec says otherwise, that of the selection included."""
     asked = tuple(dict.fromkeys(facts.metrics if spec.metrics is None else spec.metrics))
     for metric in (*asked, spec.select.metric):
         if metric not in facts.metrics:
@@ -144,7 +145,7 @@ def _cut(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:
     """In as few parts as are needed, equally large but for one run."""
     parts = math.ceil(len(runs) / widest) if runs else 0
     edges = [round(i * len(runs) / parts) for i in range(parts + 1)] if parts else [0]
-    return [tuple(runs[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [tuple(runs[a:b]) for a, b in pairwise(edges)]
 
 
 def remaining(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from memgrad.experiments.alone import Alone
 from memgrad.experiments.checkpoint import Checkpoint
-from memgrad.experiments.chunk import chunk_of
+from memgrad.experiments.chunk import Chunk, chunk_of
 from memgrad.experiments.events import Evaluated, Event, Finished, Progressed, Saved, Stopped
 from memgrad.experiments.provenance import provenance
 from memgrad.experiments.runs import Run
@@ -53,6 +53,7 @@ class Training:
         self._values: dict[str, list[NDArray[np.float64]]] = {metric: [] for metric in self._metrics}
         self._diverged: dict[str, int] = {}
         self._before: tuple[float, float] = (0.0, 0.0)
+        self._previous: list[Tensor] | None = None
         if self.checkpoint is not None:
             saved = self.checkpoint
             self.k, self._diverged, self._before = saved.k, dict(saved.diverged), (saved.wall, saved.cpu)
@@ -69,19 +70,14 @@ class Training:
         """
         times = set(self._evaluate_at)
         told = saved = time.monotonic()
-        steps = self.runs[0].steps
-        previous: list[Tensor] | None = None
         if self.k == 0:
-            yield self._evaluate(None)
-        while self.k < steps and len(self._diverged) < len(self.runs):
+            yield self.evaluate()
+        while self.k < self.runs[0].steps and len(self._diverged) < len(self.runs):
             evaluates = self.k + 1 in times
-            previous = (
-                [p.clone() for p in self._method.parameters.values()] if self._needs_previous(evaluates) else None
-            )
-            self._method.step(self.k)
-            self.k += 1
+            self._previous = self._copied() if evaluates and STEP_NORM in self._metrics else None
+            self.step()
             if evaluates:
-                yield self._evaluate(previous)
+                yield self.evaluate()
             elif self.k % CHECK == 0:
                 self._look()
             now = time.monotonic()
@@ -97,6 +93,30 @@ class Training:
                 yield Progressed(self.k)
         yield Finished(self._chunk())
 
+    def step(self) -> None:
+        """Take the next step of all runs."""
+        self._method.step(self.k)
+        self.k += 1
+
+    def evaluate(self) -> Evaluated:
+        """Evaluate all metrics of all runs, and look which have diverged."""
+        self._look()
+        asked = [metric for metric in self._metrics if metric != STEP_NORM]
+        found: dict[str, Any] = self._method.evaluate(asked) if asked else {}
+        if STEP_NORM in self._metrics:
+            found[STEP_NORM] = self._step_norm()
+        values = {metric: self._in_order(found[metric]) for metric in self._metrics}
+        for metric, row in values.items():
+            self._values[metric].append(row)
+        if "loss" in values:
+            self._mark(~np.isfinite(values["loss"]))
+        return Evaluated(self.k, values)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the parameters of all runs take."""
+        return sum(p.nbytes for p in self._method.parameters.values())
+
     def save(self) -> bytes:
         """A checkpoint."""
         wall, cpu = self._spent()
@@ -105,29 +125,15 @@ class Training:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _needs_previous(self, evaluates: bool) -> bool:
-        return evaluates and STEP_NORM in self._metrics
+    def _copied(self) -> list[Tensor]:
+        return [p.clone() for p in self._method.parameters.values()]
 
-    def _evaluate(self, previous: list[Tensor] | None) -> Evaluated:
-        """Evaluate all metrics, and look who has diverged."""
-        self._look()
-        asked = [metric for metric in self._metrics if metric != STEP_NORM]
-        found: dict[str, Any] = self._method.evaluate(asked) if asked else {}
-        if STEP_NORM in self._metrics:
-            found[STEP_NORM] = self._step_norm(previous)
-        values = {metric: self._in_order(found[metric]) for metric in self._metrics}
-        for metric, row in values.items():
-            self._values[metric].append(row)
-        if "loss" in values:
-            self._mark(~np.isfinite(values["loss"]))
-        return Evaluated(self.k, values)
-
-    def _step_norm(self, previous: list[Tensor] | None) -> Tensor:
+    def _step_norm(self) -> Tensor:
         """The length of the step that led here, of each run; not a number at the start."""
-        if previous is None:
+        if self._previous is None:
             return torch.full((len(self.runs),), math.nan)
         now = self._method.parameters.values()
-        squares = [(p - q).flatten(1).square().sum(1) for p, q in zip(now, previous, strict=True)]
+        squares = [(p - q).flatten(1).square().sum(1) for p, q in zip(now, self._previous, strict=True)]
         return torch.stack(squares).sum(0).sqrt()
 
     def _look(self) -> None:
@@ -151,16 +157,9 @@ class Training:
         wall, cpu = self._started
         return self._before[0] + time.perf_counter() - wall, self._before[1] + time.process_time() - cpu
 
-    def _chunk(self) -> Any:
+    def _chunk(self) -> Chunk:
         wall, cpu = self._spent()
         tables = {metric: self._table(metric) for metric in self._metrics}
         seen = len(next(iter(tables.values())))
         about = {**provenance(), "device": str(self.problem.device), "wall_seconds": wall, "cpu_seconds": cpu}
         return chunk_of(self.runs, self._evaluate_at[:seen], tables, self._diverged, about)
-
-
-def trained(problem: Problem, runs: Sequence[Run]) -> Finished:
-    """Train some runs to their end, here and now; for tests and calibration."""
-    *_, last = Training(problem, tuple(runs)).events()
-    assert isinstance(last, Finished)
-    return last
