@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from memgrad.experiments.statistics import interval, t_quantile
+
 Outcome = Literal["reproduced", "not reproduced", "undecided"]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -153,9 +155,8 @@ def mean_over_runs(name: str, samples: ArrayLike, *, quantile: float | None = No
     values = np.asarray(samples, dtype=float)
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"{name} needs one number a run from at least 2 runs, got the shape {values.shape}.")
-    half = _quantile(len(values), quantile) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    mean = float(values.mean())
-    return Number(name, mean, mean - half, mean + half)
+    found = interval(values, quantile=quantile)
+    return Number(name, found.mean, found.low, found.high)
 
 
 def ratio_of_means(name: str, above: ArrayLike, below: ArrayLike, *, quantile: float | None = None) -> Number:
@@ -176,16 +177,8 @@ def ratio_of_means(name: str, above: ArrayLike, below: ArrayLike, *, quantile: f
         raise ValueError(f"{name} needs pairs from at least 2 runs, got the shapes {a.shape} and {b.shape}.")
     ratio = float(a.mean() / b.mean())
     error = float((a - ratio * b).std(ddof=1)) / math.sqrt(len(a)) / float(b.mean())
-    half = _quantile(len(a), quantile) * error
+    half = (t_quantile(len(a)) if quantile is None else quantile) * error
     return Number(name, ratio, ratio - half, ratio + half)
-
-
-def _quantile(n: int, quantile: float | None) -> float:
-    if quantile is not None:
-        return quantile
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, n - 1))
 
 
 _SYNTHETIC = (
