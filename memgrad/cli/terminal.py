@@ -38,6 +38,9 @@ def refusing() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (ValueError, TypeError, NotImplementedError) as error:
         raise typer.BadParameter(str(error)) from error
+    except ImportError as error:  # a part that is not installed: the message names its extra
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
     except OSError as error:
         named = f"{error.strerror} ({error.filename})." if error.strerror else str(error)
         typer.echo(f"Error: {named}", err=True)

@@ -62,7 +62,7 @@ class EventFiles:
             from torch.utils.tensorboard import SummaryWriter
 
             name = f"{_as_file(self._names[run.recipe])}/lr={run.lr:g}/seed={run.seed}"
-            self._writers[run.digest] = SummaryWriter(str(self._folder / name))  # type: ignore[no-untyped-call]
+            self._writers[run.digest] = SummaryWriter(str(self._folder / name))
         return self._writers[run.digest]
 
 
