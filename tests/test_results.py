@@ -1,0 +1,213 @@
+"""What an experiment found, with rows whose means, intervals and best step sizes are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from tiny_runs import chunk_from, run_of
+
+from memgrad.experiments.chunk import Chunk
+from memgrad.experiments.results import Results
+from memgrad.experiments.runs import Run
+from memgrad.experiments.spec import Spec
+from memgrad.experiments.store import Store
+
+SPEC = Spec.parse("""
+problem = "logistic"
+steps = 30
+seeds = 3
+select.last = 0.5
+[[methods]]
+optimizer = "SGD"
+lr = [0.1, 1, 10]
+[[methods]]
+optimizer = "MemSGD"
+memory = "poly:2"
+lr = 1
+""")
+SEEDS = (0, 1, 2)
+TABLE = {
+    "SGD": {lr: {seed: run_of("SGD", lr=lr, seed=seed) for seed in SEEDS} for lr in (0.1, 1.0, 10.0)},
+    "MemSGD": {1.0: {seed: run_of("MemSGD", lr=1.0, seed=seed) for seed in SEEDS}},
+}
+RUNS = [run for step_sizes in TABLE.values() for seeds in step_sizes.values() for run in seeds.values()]
+
+
+def loss(run: Run, step: int) -> float:
+    """SGD is best at 1; MemSGD is half as high for every seed."""
+    height = {0.1: 4.0, 1.0: 2.0, 10.0: 3.0}[run.lr] * (1 + run.seed)
+    return height * (0.5 if run.recipe.optimizer == "MemSGD" else 1.0) * (1 + 1 / (1 + step))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., Results]:
+    def make(*chunks: Chunk, spec: Spec = SPEC) -> Results:
+        store = Store.open(tmp_path / "store")
+        for chunk in chunks:
+            store.write(chunk)
+        return Results.read(spec, store, TABLE)
+
+    return make
+
+
+def final(height: float) -> float:
+    """By hand: the last half of the evaluations are those at 20 and 30."""
+    return height * (1 + (1 / 21 + 1 / 31) / 2)
+
+
+def test_final_values_are_means_over_the_last_evaluations(made: Callable[..., Results]) -> None:
+    results = made(chunk_from(RUNS, loss))
+    assert results.final("SGD", "loss", lr=10.0) == pytest.approx([final(3), final(6), final(9)])
+    assert results.final("MemSGD", "accuracy") == pytest.approx([final(1) / 4, final(2) / 4, final(3) / 4])
+
+
+@pytest.mark.parametrize(("share", "count"), [(1.0, 4), (0.5, 2), (0.25, 1), (0.001, 1)])
+def test_the_last_share_is_at_least_one_evaluation(made: Callable[..., Results], share: float, count: int) -> None:
+    spec = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"last": share})})
+    results = made(chunk_from(RUNS, lambda run, step: float(step)), spec=spec)
+    assert results.final("SGD", "loss", lr=1.0) == pytest.approx([np.mean([0, 10, 20, 30][-count:])] * 3)
+
+
+def test_curves_have_a_column_a_seed_and_t_intervals(made: Callable[..., Results]) -> None:
+    curve = made(chunk_from(RUNS, loss)).curve("SGD", "loss")
+    assert (curve.steps.tolist(), curve.seeds) == ([0, 10, 20, 30], SEEDS)
+    assert curve.values[:, 1] == pytest.approx([4 * (1 + 1 / (1 + step)) for step in (0, 10, 20, 30)])
+    mean, low, high = curve.interval()
+    for i in range(4):
+        expected = stats.ttest_1samp(curve.values[i], 0.0).confidence_interval(0.95)
+        assert (mean[i], low[i], high[i]) == pytest.approx((curve.values[i].mean(), expected.low, expected.high))
+
+
+def test_the_step_size_with_the_best_mean_is_selected(made: Callable[..., Results]) -> None:
+    results = made(chunk_from(RUNS, loss))
+    assert (results.best_lr("SGD"), results.best_lr("MemSGD")) == (1.0, 1.0)
+    assert results.step_sizes("SGD") == (0.1, 1.0, 10.0)
+    assert results.methods == ("SGD", "MemSGD")
+
+
+def test_more_may_be_better(made: Callable[..., Results]) -> None:
+    spec = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"goal": "max", "metric": "accuracy"})})
+    diverged = {TABLE["SGD"][0.1][1].digest: 10}
+    results = made(chunk_from(RUNS, loss, diverged), spec=spec)
+    assert results.best_lr("SGD") == 10.0  # 0.1 would be highest, had it not diverged
+    assert results.final("SGD", "accuracy", lr=0.1)[1] == -math.inf
+
+
+def test_of_equally_good_step_sizes_the_smaller_is_selected(made: Callable[..., Results]) -> None:
+    assert made(chunk_from(RUNS, lambda run, step: 1.0)).best_lr("SGD") == 0.1
+
+
+def test_a_step_size_at_which_one_seed_diverged_is_infinitely_bad(made: Callable[..., Results]) -> None:
+    run = TABLE["SGD"][1.0][2]
+    results = made(chunk_from(RUNS, loss, {run.digest: 20}))
+    assert results.best_lr("SGD") == 10.0
+    assert results.final("SGD", "loss", lr=1.0) == pytest.approx([final(2), final(4), math.inf])
+    assert math.isnan(results.final("SGD", "accuracy", lr=1.0)[2])  # whether inf is bad is not known
+    assert results.diverged("SGD", 1.0) == {2: 20}
+    assert results.diverged("SGD") == {}
+    assert results.complete("SGD")
+
+
+def test_a_curve_ends_where_a_seed_diverged(made: Callable[..., Results]) -> None:
+    run = TABLE["SGD"][1.0][2]
+    curve = made(chunk_from(RUNS, loss, {run.digest: 20})).curve("SGD", "loss", lr=1.0)
+    assert np.isnan(curve.values).tolist() == [[False] * 3, [False] * 3, [False, False, True], [False, False, True]]
+    mean, low, _ = curve.interval()
+    assert np.isnan(mean).tolist() == np.isnan(low).tolist() == [False, False, True, True]
+
+
+def test_if_all_step_sizes_diverge_the_smallest_is_named(made: Callable[..., Results]) -> None:
+    results = made(chunk_from(RUNS, loss, {run.digest: 0 for run in RUNS if run.recipe.optimizer == "SGD"}))
+    assert results.best_lr("SGD") == 0.1
+    assert results.curve("SGD", "loss").values.shape == (0, 3)
+    row = {each.method: each for each in results.compare("loss")}["SGD"]
+    assert (row.final.mean, row.diverged) == (math.inf, 9)
+
+
+def test_unfinished_runs_are_named_and_left_out(made: Callable[..., Results]) -> None:
+    late = TABLE["SGD"][1.0][2]
+    results = made(chunk_from([run for run in RUNS if run != late], loss))
+    assert results.missing() == (late,)
+    assert (results.complete("SGD"), results.complete("MemSGD")) == (False, True)
+    assert results.best_lr("SGD") == 10.0  # among those all of whose seeds are there
+    curve = results.curve("SGD", "loss", lr=1.0)
+    assert np.isnan(curve.values[:, 2]).all()
+    mean, low, _ = curve.interval()
+    assert mean == pytest.approx(curve.values[:, :2].mean(axis=1))
+    assert np.isfinite(low).all()
+    assert np.isnan(results.final("SGD", "loss", lr=1.0)).tolist() == [False, False, True]
+
+
+def test_nothing_finished_is_told_with_the_methods_name(made: Callable[..., Results]) -> None:
+    results = made(chunk_from([RUNS[0]], loss))
+    with pytest.raises(ValueError, match=r"method 'SGD' has no step size all of whose runs are finished.*memgrad run"):
+        results.best_lr("SGD")
+    with pytest.raises(ValueError, match="method 'SGD' has no step size"):
+        results.compare("loss")
+
+
+@pytest.mark.parametrize(
+    ("ask", "complaint"),
+    [
+        (lambda results: results.best_lr("SDG"), r"no method 'SDG'; did you mean 'SGD'\?"),
+        (lambda results: results.curve("SGD", "lost"), "does not measure 'lost'; it measures loss, accuracy"),
+        (lambda results: results.final("SGD", "loss", lr=7.0), r"step size 7.0; its step sizes: 0.1, 1, 10"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    made: Callable[..., Results], ask: Callable[[Results], object], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        ask(made(chunk_from(RUNS, loss)))
+
+
+def noisy(run: Run, step: int) -> float:
+    rng = np.random.default_rng([run.seed, run.recipe.optimizer == "SGD"])
+    return loss(run, step) * math.exp(0.1 * rng.normal())
+
+
+def test_methods_are_compared_seed_by_seed_in_logarithms(made: Callable[..., Results]) -> None:
+    sgd, memory = made(chunk_from(RUNS, noisy)).compare("loss")
+    ends = {name: [np.mean([noisy(run, 20), noisy(run, 30)]) for run in TABLE[name][1.0].values()] for name in TABLE}
+    test = stats.ttest_rel(np.log(ends["MemSGD"]), np.log(ends["SGD"]))
+    low, high = test.confidence_interval(0.95)
+    assert memory.difference is not None
+    assert (memory.difference.low, memory.difference.high) == pytest.approx((low, high))
+    assert (memory.p_value, memory.adjusted_p_value) == pytest.approx((test.pvalue, test.pvalue))
+    assert memory.ratio is not None
+    assert memory.ratio.mean == pytest.approx(stats.gmean(np.divide(ends["MemSGD"], ends["SGD"])))
+    assert sgd.final.mean == pytest.approx(np.mean(ends["SGD"]))
+    assert (sgd.lr, sgd.difference, sgd.ratio, sgd.finished, sgd.planned) == (1.0, None, None, 9, 9)
+    assert math.isnan(sgd.p_value)
+    assert memory.as_dict()["final"]["n"] == 3
+
+
+def test_values_that_may_be_negative_are_compared_plainly(made: Callable[..., Results]) -> None:
+    sgd, memory = made(chunk_from(RUNS, lambda run, step: noisy(run, step) - 3)).compare("loss", "MemSGD")
+    assert (sgd.logarithmic, memory.difference) == (False, None)
+    at = TABLE["MemSGD"][1.0], TABLE["SGD"][sgd.lr]
+    ends = [[np.mean([noisy(run, 20), noisy(run, 30)]) for run in runs.values()] for runs in at]
+    assert sgd.difference is not None
+    assert sgd.difference.mean == pytest.approx(np.mean(np.subtract(ends[1], ends[0])))
+    assert sgd.ratio is None
+
+
+def test_the_table_has_all_seeds_at_every_step_size(made: Callable[..., Results]) -> None:
+    table = made(chunk_from(RUNS, loss)).table()
+    assert len(table["value"]) == 12 * 4 * 2
+    assert set(zip(table["method"].tolist(), table["lr"].tolist(), table["selected"].tolist(), strict=True)) == {
+        ("SGD", 0.1, False), ("SGD", 1.0, True), ("SGD", 10.0, False), ("MemSGD", 1.0, True)
+    }  # fmt: skip
+    chosen = (table["method"] == "SGD") & (table["lr"] == 10) & (table["seed"] == 2) & (table["metric"] == "loss")
+    assert table["value"][chosen] == pytest.approx([9 * (1 + 1 / (1 + step)) for step in (0, 10, 20, 30)])
+
+
+def test_an_empty_store_gives_an_empty_table(made: Callable[..., Results]) -> None:
+    results = made()
+    assert [len(column) for column in results.table().values()] == [0] * len(results.table())
+    assert len(results.missing()) == 12

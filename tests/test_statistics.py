@@ -1,0 +1,124 @@
+"""Intervals, paired tests and Holm's correction, against tables, scipy and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from memgrad.experiments.statistics import holm, interval, paired_difference, paired_p_value, t_quantile
+
+few = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12).filter(lambda x: np.std(x) > 1e-6)
+
+
+def test_quantiles_are_those_of_printed_tables() -> None:
+    # Student's two-sided 95 % points for 1, 2, 9 and 29 degrees of freedom.
+    assert [round(t_quantile(n), 3) for n in (2, 3, 10, 30)] == [12.706, 4.303, 2.262, 2.045]
+
+
+def test_the_interval_of_three_numbers_by_hand() -> None:
+    found = interval([1.0, 2.0, 3.0])
+    assert (found.mean, found.n) == (2.0, 3)
+    assert found.high - found.mean == pytest.approx(4.302652729749464 / math.sqrt(3), rel=1e-12)
+    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+
+
+@given(few)
+def test_intervals_are_scipys(x: list[float]) -> None:
+    found = interval(x)
+    low, high = stats.ttest_1samp(x, 0.0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
+
+
+def test_intervals_contain_the_mean_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    inside = [(found := interval(rng.normal(3.0, 2.0, 5))).low <= 3.0 <= found.high for _ in range(1000)]
+    assert abs(np.mean(inside) - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1000)  # four standard errors
+
+
+def test_one_number_has_a_mean_and_no_interval() -> None:
+    found = interval([0.7])
+    assert (found.mean, found.n, str(found)) == (0.7, 1, "0.7")
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert math.isnan(interval([]).mean)
+
+
+def test_equal_numbers_have_an_interval_without_width() -> None:
+    found = interval([0.1] * 3)  # whose mean in floating point is not 0.1
+    assert (found.mean, found.low, found.high) == (0.1, 0.1, 0.1)
+
+
+@pytest.mark.parametrize(("x", "mean"), [([1.0, math.inf], math.inf), ([1.0, -math.inf], -math.inf)])
+def test_an_infinite_number_makes_the_mean_infinite_and_the_interval_unknown(x: list[float], mean: float) -> None:
+    found = interval(x)
+    assert found.mean == mean
+    assert math.isnan(found.low)
+    assert math.isnan(interval([math.inf, -math.inf]).mean)
+    assert math.isnan(interval([1.0, math.nan]).mean)
+
+
+@given(few, st.integers(0, 2**32 - 1))
+def test_paired_tests_are_scipys(x: list[float], seed: int) -> None:
+    y = np.array(x) + np.random.default_rng(seed).normal(0.3, 1.0, len(x))
+    theirs = stats.ttest_rel(x, y)
+    assert paired_p_value(x, y) == pytest.approx(theirs.pvalue, rel=1e-6)
+    found = paired_difference(x, y)
+    low, high = theirs.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-6, abs=1e-9)
+
+
+def test_pairing_removes_what_seeds_share() -> None:
+    seeds = np.array([1.0, 100.0, 10_000.0])
+    apart = paired_difference(seeds + np.array([0.9, 1.0, 1.1]), seeds)
+    assert apart.low > 0
+    assert interval(seeds + 1).low < 0
+
+
+def test_p_values_where_the_formula_has_none() -> None:
+    assert paired_p_value([1.0, 2.0], [1.0, 2.0]) == 1.0
+    assert paired_p_value([2.0, 3.0], [1.0, 2.0]) == 0.0
+    for pair in (([1.0], [2.0]), ([], []), ([math.inf, 1.0], [1.0, 1.0]), ([math.inf] * 2, [math.inf] * 2)):
+        assert math.isnan(paired_p_value(*pair))
+
+
+def test_unpaired_or_nested_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="equal number, got 2 and 1"):
+        paired_difference([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match=r"got the shape \(1, 2\)"):
+        interval([[1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"from 0 to 1, got 1.5"):
+        holm([0.5, 1.5])
+
+
+def test_holms_example_by_hand() -> None:
+    # 4 x 0.01 = 0.04; 3 x 0.0125 = 0.0375, not below it; 2 x 0.03 = 0.06; 0.05, not below it.
+    assert holm([0.05, 0.01, 0.03, 0.0125]) == pytest.approx([0.06, 0.04, 0.06, 0.04])
+    assert holm([]).tolist() == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_an_adjusted_value_is_the_level_at_which_the_procedure_first_rejects(p: list[float]) -> None:
+    def rejected(level: float) -> set[int]:
+        """Holm's procedure as it was published: step down, and stop at the first that is not small enough."""
+        found: set[int] = set()
+        for done, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+            if p[i] * (len(p) - done) > level:
+                break
+            found.add(i)
+        return found
+
+    adjusted = holm(p)
+    for i, each in enumerate(adjusted):
+        assert i in rejected(each) or each == 1.0
+        assert each == 0 or i not in rejected(each * (1 - 1e-9) - 1e-300)
+
+
+def test_a_comparison_that_was_not_made_does_not_count() -> None:
+    adjusted = holm([0.01, math.nan, 0.04])
+    assert adjusted[[0, 2]] == pytest.approx([0.02, 0.04])
+    assert math.isnan(adjusted[1])
