@@ -179,6 +179,7 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no store; name one with --store.*nowhere"):
         Store.open(tmp_path / "nowhere", create=False)
     assert not (tmp_path / "nowhere").exists()
+    assert (Store.exists(tmp_path / "nowhere"), Store.exists(Store.open(tmp_path / "here").path)) == (False, True)
 
 
 def test_a_file_or_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
@@ -335,12 +336,14 @@ def test_foreign_files_are_left_alone(store: Store, three: Chunk) -> None:
 
 def test_checkpoints_are_kept_replaced_and_dropped(store: Store) -> None:
     assert (store.checkpoint("a"), store.checkpoints()) == (None, ())
-    store.save_checkpoint("b", b"\x00\xff", runs=["d1", "d2"])
+    store.save_checkpoint("b", b"\x00\xff", runs=["d2", "d1"])
     store.save_checkpoint("a", b"1")
     store.save_checkpoint("a", b"2")
     assert (store.checkpoint("a"), store.checkpoint("b")) == (b"2", b"\x00\xff")
     assert store.checkpoints() == ("a", "b")
-    assert (store.checkpoint_runs("a"), store.checkpoint_runs("b")) == ((), ("d1", "d2"))
+    assert (store.checkpoint_runs("a"), store.checkpoint_runs("b")) == ((), ("d2", "d1"))  # in their order
+    (store.path / "checkpoints" / "b.json").write_text("[")
+    assert store.checkpoint_runs("b") == ()
     store.drop_checkpoint("b")
     store.drop_checkpoint("b")
     assert store.checkpoints() == ("a",)

@@ -104,7 +104,7 @@ class Store:
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "a store is a folder and this is a file; name another", str(path))
-        if not ((path / "store.json").exists() or (path / "chunks").is_dir()):
+        if not cls.exists(path):
             if not create:
                 raise FileNotFoundError(
                     errno.ENOENT,
@@ -120,6 +120,11 @@ class Store:
             with _told(path / "store.json"), written_whole(path / "store.json") as unfinished:
                 unfinished.write_text(json.dumps({"format": FORMAT, "memgrad": __version__}) + "\n", encoding="utf-8")
         return cls(path)
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str]) -> bool:
+        """Whether there is a store in a folder."""
+        return (Path(path) / "store.json").exists() or (Path(path) / "chunks").is_dir()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -217,10 +222,11 @@ class Store:
         Args:
             key: Letters, digits, `.`, `_` and `-`.
             data: The state.
-            runs: The digests of the runs; with them `memgrad gc` can tell when the checkpoint is no longer needed.
+            runs: The digests of the runs, in the order they have in the state; with them `memgrad gc` can tell when
+                the checkpoint is no longer needed.
         """
         about = self._keyed("checkpoints", key, ".json")
-        if digests := sorted(runs):
+        if digests := list(runs):
             text = json.dumps(digests).encode()
             if not about.exists() or about.read_bytes() != text:
                 self._put(about, text)
@@ -231,9 +237,12 @@ class Store:
         return _read_if_there(self._keyed("checkpoints", key, ".npz"))
 
     def checkpoint_runs(self, key: str) -> tuple[str, ...]:
-        """The digests of a checkpoint's runs, as far as its maker told."""
+        """The digests of a checkpoint's runs in their order, as far as its maker told."""
         data = _read_if_there(self._keyed("checkpoints", key, ".json"))
-        return () if data is None else tuple(json.loads(data))
+        try:
+            return () if data is None else tuple(str(digest) for digest in json.loads(data))
+        except (ValueError, TypeError):
+            return ()
 
     def checkpoints(self) -> tuple[str, ...]:
         """The keys of the checkpoints."""
