@@ -74,7 +74,11 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
         chosen = Spec.load(spec)
         folder = store or default_path()
         with Console(stderr=True).status("Trying a little of it ..."):
-            found = preview(chosen, Store(folder) if folder.exists() else None, workers=workers or usable_cores())
+            found = preview(
+                chosen,
+                Store.open(folder, create=False) if Store.exists(folder) else None,
+                workers=workers or usable_cores(),
+            )
         if as_json:
             typer.echo(json.dumps(found.as_dict(), indent=2))
             return
