@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,15 +56,27 @@ def write_table(
     with written_whole(path) as unfinished:
         if path.suffix.lower() == ".csv":
             with unfinished.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(arrays)
-                writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
+                write_csv(arrays, file)
         else:
             _write_parquet(arrays, unfinished, about or {})
     if about is not None and path.suffix.lower() == ".csv":
         with written_whole(path.with_suffix(".json")) as unfinished:
             unfinished.write_text(json.dumps(dict(about), indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def write_csv(columns: Mapping[str, ArrayLike], stream: TextIO) -> None:
+    """Write columns of equal length as CSV to an open file: one line of names, and numbers with all their digits.
+
+    Example:
+        >>> import sys
+        >>> write_csv({"lr": [0.1], "method": ["SGD"]}, sys.stdout)
+        lr,method
+        0.1,SGD
+    """
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True))
 
 
 def _write_parquet(arrays: Mapping[str, Any], path: Path, about: Mapping[str, Any]) -> None:

@@ -161,6 +161,18 @@ class Results:
         lr = self.best_lr(method) if lr is None else lr
         return np.array([self._final(self._at(method, lr)[seed], metric) for seed in self.seeds(method, lr)])
 
+    def final_interval(self, method: str, metric: str, *, lr: float | None = None) -> Interval:
+        """The mean of the final values over the finished seeds; nan or infinite if one of them diverged."""
+        lr = self.best_lr(method) if lr is None else lr
+        finals = dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
+        return interval([finals[seed] for seed, run in self._at(method, lr).items() if run.digest in self.rows.runs])
+
+    def selectable(self, method: str) -> bool:
+        """Whether there is a step size all of whose runs are finished, so that one can be selected."""
+        return any(
+            all(run.digest in self.rows.runs for run in seeds.values()) for seeds in self._of(method).values() if seeds
+        )
+
     def best_lr(self, method: str) -> float:
         """The selected step size, among those all of whose runs are finished.
 
@@ -204,7 +216,7 @@ class Results:
         of them looks slightly better than it is. A method without a selected step size is left out.
         """
         self._check(metric)
-        names = [name for name in self.methods if self._has_selected(name)]
+        names = [name for name in self.methods if self.selectable(name)]
         reference = self.methods[0] if reference is None else reference
         self.best_lr(reference)  # named, if it has none
         finals = {name: self._by_seed(name, metric) for name in names}
@@ -222,7 +234,7 @@ class Results:
             Comparison(
                 name,
                 self.best_lr(name),
-                interval(list(finals[name].values())),
+                self.final_interval(name, metric),
                 differences.get(name),
                 logarithmic,
                 p_values.get(name, math.nan),
@@ -235,7 +247,7 @@ class Results:
     def table(self) -> dict[str, NDArray[Any]]:
         """All rows, of every seed at every step size, with the method and whether its step size was selected."""
         described = self.rows.described()
-        chosen = {name: self.best_lr(name) for name in self.methods if self._has_selected(name)}
+        chosen = {name: self.best_lr(name) for name in self.methods if self.selectable(name)}
         blocks = [(name, chosen.get(name) == lr, self.rows.places(run.digest)) for name, lr, _, run in _each(self.runs)]
         sizes = [len(places) for *_, places in blocks]
         places = np.concatenate([np.empty(0, dtype=np.intp), *(places for *_, places in blocks)])
@@ -258,11 +270,6 @@ class Results:
         """The final values of the finished runs at the selected step size; nan for one that diverged."""
         lr = self.best_lr(method)
         return dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
-
-    def _has_selected(self, method: str) -> bool:
-        return any(
-            all(run.digest in self.rows.runs for run in seeds.values()) for seeds in self._of(method).values() if seeds
-        )
 
     def _counts(self, method: str) -> tuple[int, int, int]:
         digests = [run.digest for seeds in self._of(method).values() for run in seeds.values()]

@@ -5,6 +5,7 @@ from memgrad.extras import require
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
 
 from memgrad.figures.bounds import gamma_curve, gamma_region  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.comparisons import comparison  # noqa: E402
 from memgrad.figures.datasets import data_set  # noqa: E402
 from memgrad.figures.descents import amplification, time_warp  # noqa: E402
 from memgrad.figures.ensembles import ensembles  # noqa: E402
@@ -20,6 +21,7 @@ __all__ = [
     "PAPER_MEMORIES",
     "Panel",
     "amplification",
+    "comparison",
     "data_set",
     "ensembles",
     "example_objectives",

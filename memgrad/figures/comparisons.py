@@ -1,0 +1,115 @@
+"""What an experiment found: methods over their steps, and over their step sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from memgrad.figures.style import SMALL, drawing, lines, settings_below
+
+if TYPE_CHECKING:
+    from memgrad.experiments.results import Results
+
+Array = NDArray[np.float64]
+
+
+def comparison(
+    results: Results, metric: str, *, log_steps: bool = False, log_values: bool | None = None, caption: str = ""
+) -> Figure:
+    """Methods compared: their curves, each at its selected step size, and what selected it.
+
+    The right panel is left out where no method has more than one step size.
+
+    Args:
+        results: What the experiment found; methods without a selected step size are left out.
+        metric: What is drawn.
+        log_steps: Whether steps are on a logarithmic axis, which has a place for step 0 here.
+        log_values: Whether values are; where all of them are positive, unless given.
+        caption: The settings.
+    """
+    tried = any(len(results.step_sizes(method)) > 1 for method in results.methods)
+    with drawing():
+        figure = Figure(figsize=(7.2 if tried else 4.4, 3.0), layout="constrained")
+        axes = figure.subplots(1, 2 if tried else 1, squeeze=False)[0]
+        curves(axes[0], results, metric, log_steps=log_steps, log_values=log_values)
+        if tried:
+            step_sizes(axes[1], results, metric, log_values=log_values)
+        settings_below(figure, caption)
+    return figure
+
+
+def curves(
+    axes: Axes, results: Results, metric: str, *, log_steps: bool = False, log_values: bool | None = None
+) -> None:
+    """Draw a metric over the steps: a line with its 95 % band over seeds for each method at its selected step size.
+
+    A line ends where one of the seeds diverged, at a cross.
+    """
+    axes.set(title=f"{metric}: mean over seeds, 95 % interval", xlabel="steps", ylabel=metric)
+    means: list[Array] = []
+    for method, line in zip(results.methods, lines(), strict=False):
+        if not results.selectable(method):
+            continue
+        lr = results.best_lr(method)
+        curve = results.curve(method, metric, lr=lr)
+        mean, low, high = curve.interval()
+        means.append(mean)
+        axes.plot(curve.steps, mean, label=f"{method}, lr {lr:g}", **line)
+        axes.fill_between(curve.steps, low, high, color=line["color"], alpha=0.2, linewidth=0)
+        known = np.flatnonzero(np.isfinite(mean))
+        if curve.diverged and len(known):
+            axes.plot(curve.steps[known[-1]], mean[known[-1]], "x", color=line["color"])
+    if log_steps:
+        axes.set_xscale("symlog", linthresh=1)
+    _scale_values(axes, means, log_values)
+    if means:
+        axes.legend(loc="best", fontsize=SMALL + 0.5)
+
+
+def step_sizes(axes: Axes, results: Results, metric: str, *, log_values: bool | None = None) -> None:
+    """Draw the final value over the step size: the mean over seeds with its 95 % interval, for each method.
+
+    The selected step size is a filled dot. One at which a run diverged is a cross at the upper edge.
+    """
+    axes.set(title="final value over the step size", xlabel="step size", ylabel=metric, xscale="log")
+    means: list[Array] = []
+    for method, line in zip(results.methods, lines(), strict=False):
+        lrs = np.array(results.step_sizes(method))
+        finals = [results.final_interval(method, metric, lr=lr) for lr in lrs.tolist()]
+        mean = np.array([each.mean for each in finals])
+        reach = np.nan_to_num([[each.mean - each.low, each.high - each.mean] for each in finals]).reshape(-1, 2).T
+        known = np.isfinite(mean)
+        means.append(mean[known])
+        style = {**line, "linewidth": 1.2, "marker": "o", "markersize": 4}
+        axes.errorbar(lrs[known], mean[known], reach[:, known], markerfacecolor="white", **style)
+        if results.selectable(method):
+            chosen = known & (lrs == results.best_lr(method))
+            axes.plot(lrs[chosen], mean[chosen], "o", color=line["color"], markersize=5, zorder=3)
+        bad = [lr for lr in lrs.tolist() if results.diverged(method, lr)]
+        edge = axes.get_xaxis_transform()
+        (crosses,) = axes.plot(bad, np.ones(len(bad)), "x", color=line["color"], transform=edge, clip_on=False)
+        crosses.set_in_layout(False)  # they lie at the edge, wherever that will be
+    every = [lr for method in results.methods for lr in results.step_sizes(method)]
+    axes.set_xlim(min(every) / 1.5, max(every) * 1.5)
+    _scale_values(axes, means, log_values)
+
+
+def _scale_values(axes: Axes, means: Iterable[Array], log_values: bool | None) -> None:
+    """A logarithmic axis where that is possible or wanted; an interval that reaches 0 does not stretch it."""
+    numbers = np.concatenate([np.empty(0), *means])
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers) or log_values is False or (log_values is None and numbers.min() <= 0):
+        return
+    axes.set_yscale("log")
+    positive = numbers[numbers > 0]
+    if len(positive):
+        low, high = axes.get_ylim()
+        axes.set_ylim(bottom=max(low, float(positive.min()) / 4))
+        if high < 30 * positive.min():  # powers of ten would leave most of the axis without a number
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("{x:g}")
