@@ -91,7 +91,7 @@ def _outer(delta: Tensor, h: Tensor) -> Tensor:
     if h.ndim == 3:
         return torch.bmm(delta, h.mT)
     # The other way round, and transposed: BLAS takes a quarter less time for it.
-    return (h @ delta.flatten(0, 1).mT).mT.unflatten(0, delta.shape[:2])
+    return (h @ delta.flatten(0, 1).mT).mT.reshape(*delta.shape[:2], -1)
 
 
 def slope_of_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
