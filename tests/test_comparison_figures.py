@@ -84,6 +84,5 @@ def test_a_method_that_is_not_finished_is_left_out_and_colours_stay(tmp_path: Pa
     assert {line.get_label(): line.get_color() for line in one.axes[0].lines} == {"MemSGD, lr 1": colour}
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-def test_the_figure_can_be_saved(tmp_path: Path, ending: str) -> None:
-    assert figures.save(drawn(tmp_path / "store"), tmp_path / f"figure.{ending}").stat().st_size > 1000
+def test_the_figure_can_be_saved(tmp_path: Path) -> None:
+    assert figures.save(drawn(tmp_path / "store"), tmp_path / "figure.svg").stat().st_size > 1000

@@ -86,6 +86,10 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        if not self.exists(path):
+            _refuse_file(self.path)
+            way_out = f"name one with --store or {VARIABLE}, or make runs first"
+            raise FileNotFoundError(errno.ENOENT, f"there is no store; {way_out}", str(path))
         self.format, self.made_by = _read_label(self.path)
         self._lock: BaseFileLock | None = None
         self._held = 0
@@ -102,20 +106,8 @@ class Store:
             OSError: It cannot be made.
         """
         path = Path(path)
-        if path.exists() and not path.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "a store is a folder and this is a file; name another", str(path))
-        if not cls.exists(path):
-            if not create:
-                raise FileNotFoundError(
-                    errno.ENOENT,
-                    f"there is no store; name one with --store or {VARIABLE}, or make runs first",
-                    str(path),
-                )
-            if path.is_dir() and (others := sorted(p.name for p in path.iterdir() if not p.name.startswith("."))):
-                raise ValueError(
-                    f"the folder {path} is not a store: it has no store.json, but {_some(others)}. Name an empty or "
-                    f"new folder with --store or {VARIABLE}."
-                )
+        if create and not cls.exists(path):
+            _refuse_folder_of_other_things(path)
         if create and not (path / "store.json").exists():
             with _told(path / "store.json"), written_whole(path / "store.json") as unfinished:
                 unfinished.write_text(json.dumps({"format": FORMAT, "memgrad": __version__}) + "\n", encoding="utf-8")
@@ -340,6 +332,20 @@ class Store:
     def _put(self, path: Path, data: bytes) -> None:
         with _told(path), written_whole(path) as unfinished:
             unfinished.write_bytes(data)
+
+
+def _refuse_file(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "a store is a folder and this is a file; name another", str(path))
+
+
+def _refuse_folder_of_other_things(path: Path) -> None:
+    _refuse_file(path)
+    if path.is_dir() and (others := [each.name for each in path.iterdir() if not each.name.startswith(".")]):
+        raise ValueError(
+            f"the folder {path} is not a store: it has no store.json, but {_some(others)}. Name an empty or new folder "
+            f"with --store or {VARIABLE}."
+        )
 
 
 def _owners(headers: Mapping[str, Header]) -> dict[str, str]:

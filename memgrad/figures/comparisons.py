@@ -110,6 +110,6 @@ def _scale_values(axes: Axes, means: Iterable[Array], log_values: bool | None) -
     if len(positive):
         low, high = axes.get_ylim()
         axes.set_ylim(bottom=max(low, float(positive.min()) / 4))
-        if high < 30 * positive.min():  # powers of ten would leave most of the axis without a number
+        if high < 10 * positive.min():  # powers of ten would leave most of the axis without a number
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("{x:g}")
