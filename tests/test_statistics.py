@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from memgrad.experiments.statistics import holm, interval, paired_difference, paired_p_value, t_quantile
+from memgrad.statistics import holm, interval, paired_difference, paired_p_value, t_quantile
 
 few = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12).filter(lambda x: np.std(x) > 1e-6)
 

@@ -17,8 +17,8 @@ from memgrad.cli.terminal import AsJson, finite, refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.results import Comparison, Results
-    from memgrad.experiments.statistics import Interval
     from memgrad.experiments.store import Store
+    from memgrad.statistics import Interval
 
 
 def compare(

@@ -41,6 +41,8 @@ def refusing() -> Iterator[None]:
     except ImportError as error:  # a part that is not installed: the message names its extra
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
+    except BrokenPipeError:  # whoever reads has read enough, as `head` does
+        raise typer.Exit(1) from None
     except OSError as error:
         named = f"{error.strerror} ({error.filename})." if error.strerror else str(error)
         typer.echo(f"Error: {named}", err=True)

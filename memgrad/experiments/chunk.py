@@ -29,9 +29,9 @@ class Chunk:
     """
 
     runs: tuple[Run, ...]
-    digest: NDArray[np.str_]
+    digest: NDArray[Any]
     step: NDArray[np.int64]
-    metric: NDArray[np.str_]
+    metric: NDArray[Any]
     value: NDArray[np.float64]
     diverged: Mapping[str, int]
     about: Mapping[str, Any]

@@ -115,21 +115,27 @@ def execute(
     return _Driver(spec, store, engine, listener or Silent(), device, save_every, width).drive()
 
 
-def facts_of(choice: ProblemChoice, store: Store | None) -> Facts:
-    """The facts about a problem: from the store if it is one of ours and was seen before, else by loading it."""
+def facts_of(choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
+    """The facts about a problem: from the store if it is one of ours and was seen before, else by loading it.
+
+    Args:
+        choice: The problem.
+        store: Where facts may be.
+        keep: Whether to keep them there, which needs a store that can be written.
+    """
     key = hashlib.sha256(json.dumps(choice.as_dict(), sort_keys=True).encode()).hexdigest()[:32]
-    known = store.facts(key) if store is not None and choice.is_ours else None
+    known = store.facts(key) if choice.is_ours else None
     if known is not None:
         return known
     facts = facts_about(choice, choice.load())
-    if store is not None and choice.is_ours:
+    if keep and choice.is_ours:
         store.save_facts(key, facts)
     return facts
 
 
 def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Results:
     """What the store has of an experiment. Methods whose step size is not selected yet are left out."""
-    facts = facts or facts_of(spec.choice, store)
+    facts = facts or facts_of(spec.choice, store, keep=False)
     own = expand(spec, facts, {})
     first = Results(spec, own, store.read(run.digest for run in runs_in(own)))
     table = expand(spec, facts, _selected(spec, first))
@@ -163,7 +169,7 @@ class _Driver:
     def drive(self) -> Outcome:
         began = time.monotonic()
         with self._store.writing():
-            facts = facts_of(self._spec.choice, self._store)
+            facts = facts_of(self._spec.choice, self._store, keep=True)
             try:
                 with self._signals:
                     # Methods that take another's best step size follow when that is known.

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from memgrad.experiments.rows import Rows
 from memgrad.experiments.runs import Run
 from memgrad.experiments.spec import Spec
-from memgrad.experiments.statistics import Interval, holm, interval, paired_difference, paired_p_value, t_quantile
 from memgrad.experiments.store import Store
+from memgrad.statistics import Interval, holm, interval, paired_difference, paired_p_value, t_quantile
 
 Array = NDArray[np.float64]
 RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]

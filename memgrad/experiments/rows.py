@@ -43,9 +43,9 @@ class Rows:
         diverged: The runs, by digest, that left the finite numbers, and the step at which that was seen.
     """
 
-    digest: NDArray[np.str_]
+    digest: NDArray[Any]
     step: NDArray[np.int64]
-    metric: NDArray[np.str_]
+    metric: NDArray[Any]
     value: NDArray[np.float64]
     runs: Mapping[str, Run]
     diverged: Mapping[str, int]

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from memgrad.experiments.statistics import interval, t_quantile
+from memgrad.statistics import interval, t_quantile
 
 Outcome = Literal["reproduced", "not reproduced", "undecided"]
 
