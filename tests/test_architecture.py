@@ -25,32 +25,11 @@ ARROWS: dict[str, set[str]] = {
     "tables": {"files", "extras"},
     "experiments": {"memory", "optim", "problems", "statistics", "tables", "extras", "files", "__init__"},
     "figures": {"memory", "dynamics", "theory", "problems", "experiments", "extras", "files"},
-    "paper": {
-        "memory",
-        "optim",
-        "dynamics",
-        "theory",
-        "problems",
-        "experiments",
-        "tables",
-        "figures",
-        "extras",
-        "files",
-    },
+    "paper": {"memory", "optim", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures"}
+    | {"extras", "files"},
     "__init__": {"memory", "optim"},
-    "cli": {
-        "memory",
-        "dynamics",
-        "theory",
-        "problems",
-        "experiments",
-        "tables",
-        "figures",
-        "paper",
-        "extras",
-        "files",
-        "__init__",
-    },
+    "cli": {"memory", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures", "paper"}
+    | {"extras", "files", "__init__"},
     "__main__": {"cli", "extras"},
 }
 # part -> the packages it may import when it is loaded, beside the standard library.
