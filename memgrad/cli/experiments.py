@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from memgrad.cli.live import duration, live
+from memgrad.cli.live import Display, duration, live
 from memgrad.cli.terminal import AsJson, refusing
 
 if TYPE_CHECKING:
-    from memgrad.experiments.driver import Outcome
+    from memgrad.experiments.driver import Listener, Outcome
     from memgrad.experiments.engines.engine import Engine
     from memgrad.experiments.spec import Spec
 
@@ -127,12 +129,7 @@ def run(
         chosen = Spec.load(spec)
         trains = _engine(engine, workers, address)
         kept = Store.open(store or default_path())
-        with live(quiet=quiet or as_json) as display:
-            listener: Any = display
-            if tensorboard is not None:
-                from memgrad.experiments.tensorboard import EventFiles
-
-                listener = EventFiles(tensorboard, chosen, display)
+        with live(quiet=quiet or as_json) as display, _event_files(tensorboard, chosen, display) as listener:
             outcome = execute(
                 chosen, kept, trains, listener=listener, device=device, save_every=save_every, width=width
             )
@@ -144,6 +141,21 @@ def run(
             raise typer.Exit(130)
         if not outcome.complete:
             raise typer.Exit(1)
+
+
+@contextmanager
+def _event_files(folder: Path | None, spec: Spec, display: Display) -> Iterator[Listener]:
+    """The display alone, or with it TensorBoard's files."""
+    if folder is None:
+        yield display
+        return
+    from memgrad.experiments.tensorboard import EventFiles
+
+    files = EventFiles(folder, spec, display)
+    try:
+        yield files
+    finally:
+        files.close()
 
 
 def _engine(name: str, workers: int | None, address: str | None) -> Engine:

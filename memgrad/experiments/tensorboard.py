@@ -57,6 +57,11 @@ class EventFiles:
         """Pass it on."""
         self._others.said(message)
 
+    def close(self) -> None:
+        """Write what is left, of runs that were stopped."""
+        while self._writers:
+            self._writers.popitem()[1].close()
+
     def _writer(self, run: Run) -> Any:
         if run.digest not in self._writers:
             from torch.utils.tensorboard import SummaryWriter
