@@ -16,13 +16,16 @@ from torch.optim import Optimizer
 from memgrad import optim
 from memgrad.memory import Memory
 
-Plain = bool | int | float | str | tuple[float, ...] | None
+Plain = bool | int | float | str | tuple[float | None, ...] | None
 
 MEMORIES = ("memory", "second_memory")
 """The options that hold a memory, in text form."""
 
 NOT_OPTIONS = frozenset({"self", "params", "lr", "maximize", "foreach", "fused", "capturable", "differentiable"})
 """What a recipe may not say: the step size is a run's, problems are minimised, and the rest does not change results."""
+
+OTHER_GRADIENTS = {"LBFGS": "evaluates the loss several times a step", "SparseAdam": "needs sparse gradients"}
+"""Optimizers of torch that a run cannot serve, and why."""
 
 
 @final
@@ -97,8 +100,10 @@ def optimizer_class(name: str) -> type[Optimizer]:
     if colon:
         try:
             found = getattr(importlib.import_module(module), attribute, None)
-        except ImportError as error:
-            raise ValueError(f"optimizer {name!r}: {module} cannot be imported: {error}.") from error
+        except Exception as error:  # whatever the module does when it is imported
+            raise ValueError(f"optimizer {name!r}: {module!r} cannot be imported: {error}.") from error
+    elif name in OTHER_GRADIENTS:
+        raise ValueError(f"{name} {OTHER_GRADIENTS[name]}, and a run has one dense gradient a step; use another.")
     else:
         found = getattr(optim, name, None) or getattr(torch.optim, name, None)
     if not (inspect.isclass(found) and issubclass(found, Optimizer) and found is not Optimizer):
@@ -112,10 +117,10 @@ def optimizer_class(name: str) -> type[Optimizer]:
 
 
 def optimizer_names() -> tuple[str, ...]:
-    """The optimizers known by name: ours, then torch's. LBFGS and SparseAdam need other gradients than a run gives."""
+    """The optimizers known by name: ours, then torch's. Muon, for matrices alone, is not among them."""
     ours = [name for name in optim.__all__ if inspect.isclass(c := getattr(optim, name)) and issubclass(c, Optimizer)]
     theirs = [name for name, c in vars(torch.optim).items() if inspect.isclass(c) and issubclass(c, Optimizer)]
-    return (*ours, *sorted(name for name in theirs if name not in ("Optimizer", "LBFGS", "SparseAdam", "Muon")))
+    return (*ours, *sorted(name for name in theirs if name not in {"Optimizer", "Muon", *OTHER_GRADIENTS}))
 
 
 def _known_options(made_by: type[Optimizer]) -> dict[str, Any]:
@@ -130,11 +135,22 @@ def _plain(optimizer: str, name: str, value: Any, default: Any) -> Plain:
             raise ValueError(f"{optimizer} needs {name} in text form, such as 'poly:2', got {value!r}.")
         return str(Memory.parse(value) if isinstance(value, str) else value)
     if isinstance(value, list | tuple):
-        if any(isinstance(each, bool) or not isinstance(each, int | float) for each in value):
+        if any(isinstance(each, bool) or not isinstance(each, int | float | None) for each in value):
             raise ValueError(f"{optimizer} needs numbers in {name}, got {value!r}.")
-        return tuple(float(each) for each in value)
-    if isinstance(value, int) and not isinstance(value, bool) and isinstance(default, float):
-        return float(value)  # 1 and 1.0 are one option, and one digest
+        return tuple(None if each is None else _float(optimizer, name, each) for each in value)
     if value is not None and not isinstance(value, bool | int | float | str):
         raise ValueError(f"{optimizer} needs a number, text or list of numbers for {name}, got {value!r}.")
+    # 1 and 1.0 are one option, and one digest: as the default is written, and without a point where that says nothing.
+    if isinstance(value, int) and not isinstance(value, bool):
+        as_float = _float(optimizer, name, value)
+        return as_float if isinstance(default, float) else value
+    if isinstance(value, float) and value.is_integer() and not isinstance(default, float):
+        return int(value)
     return value
+
+
+def _float(optimizer: str, name: str, value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{optimizer} needs numbers below 1e308 for {name}, got a larger one.") from None

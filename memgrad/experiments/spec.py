@@ -16,8 +16,8 @@ from memgrad.experiments.choice import ProblemChoice
 from memgrad.experiments.recipe import Recipe
 from memgrad.problems.problem import STEP_NORM
 
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=10**12)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 StepSize = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]+$")]
 
@@ -26,13 +26,13 @@ BEST_OF = "best of "
 
 RULES = {
     "lr": "a step size is a number > 0, a list of them, each once, or 'best of NAME' with another method's name",
-    "batch": "the size of a minibatch is an integer >= 1, or 'full'",
-    "seeds": "seeds are a number >= 1 of them, or a list of integers >= 0, each once",
+    "batch": "the size of a minibatch is an integer from 1 to 1e12, or 'full'",
+    "seeds": "seeds are a number of them from 1 to 100,000, or a list of integers from 0 to 2^63 - 1, each once",
     "steps": "the number of steps is an integer from 1 to 1e12",
     "epochs": "the number of epochs is an integer from 1 to 1e9",
     "metrics": "metrics are a list of names",
     "dtype": "the precision is 'float32' or 'float64'",
-    "examples": "the number of training examples is an integer >= 1",
+    "examples": "the number of training examples is an integer from 1 to 1e12",
 }
 """What the keys must be that may be one thing or another; for the rest pydantic says it well."""
 
@@ -66,7 +66,7 @@ class Evaluate(_Strict):
         if self.spacing == "even":
             places = np.linspace(0, last, self.times)
         else:
-            places = np.concatenate([[0], np.geomspace(1, last, self.times - 1)])
+            places = np.geomspace(1, last, self.times - 1) if self.times > 2 else np.array([])
         return tuple(sorted({0, last, *map(int, np.round(places))}))
 
 
@@ -249,7 +249,7 @@ class Spec(_Strict):
         """The experiment in a text; `where` it is from is named in errors, and problems' files are in `folder`."""
         try:
             data = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
             raise ValueError(f"{where}: not TOML: {error}.") from None
         return cls.of(data, where=where, folder=folder)
 
@@ -317,5 +317,8 @@ def _nearest(location: Sequence[str | int]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists in lists in lists
+        return "what is too long to be shown"
     return text if len(text) <= 80 else text[:77] + "..."
