@@ -433,7 +433,7 @@ def test_no_file_ends_in_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     # What would be trained is not the question here, and may take long.
     monkeypatch.setattr("memgrad.experiments.preview.estimate", trained)
-    monkeypatch.setattr("memgrad.experiments.driver.batches", trained)
+    monkeypatch.setattr("memgrad.experiments.driver.batches_of", trained)
     path = tmp_path / "spec.toml"
     path.write_bytes(content)
     for command in ("plan", "run"):

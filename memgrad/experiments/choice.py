@@ -156,7 +156,7 @@ def _fingerprint_of_users(choice: ProblemChoice, problem: Problem) -> str:
     content = hashlib.sha256(_source(choice.name, problem))
     for tensor in (*problem.train, *(problem.test or ()), *problem.initial_parameters(0).values()):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        content.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+        content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return _digest(choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))
 
 

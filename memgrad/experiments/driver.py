@@ -15,7 +15,7 @@ from memgrad.experiments.checkpoint import Checkpoint
 from memgrad.experiments.choice import Facts, ProblemChoice, facts_about
 from memgrad.experiments.engines.engine import Engine, Task
 from memgrad.experiments.events import Event, Failed, Finished, Lost, Saved, Stopped
-from memgrad.experiments.plan import Batch, Table, batches, expand, remaining, runs_in
+from memgrad.experiments.plan import Batch, Table, batches_of, expand, remaining, runs_in
 from memgrad.experiments.results import Results
 from memgrad.experiments.runs import Run
 from memgrad.experiments.spec import Spec
@@ -198,7 +198,7 @@ class _Driver:
         resumable = [
             [by_digest[d] for d in digests] for digests in saved if digests and by_digest.keys() >= set(digests)
         ]
-        left = remaining(batches(runs, facts, width=self._width), finished, resumable)
+        left = remaining(batches_of(self._spec, table, facts, width=self._width), finished, resumable)
         left = tuple(batch for batch in left if not any(run.digest in self._outcome.failed for run in batch.runs))
         if left:
             self._listener.began(left, len(finished))

@@ -141,6 +141,23 @@ def batches(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -> t
     return tuple(Batch(part) for part in (*_cut(together, widest), *((run,) for run in alone)))
 
 
+def batches_of(spec: Spec, table: Table, facts: Facts, *, width: int | None = None) -> tuple[Batch, ...]:
+    """The batches of an experiment, the same whether few or all of its step sizes are selected yet.
+
+    Methods that take another's best step size are known when that is, so they are in batches of their own: else an
+    interrupted experiment, which may know more when it goes on than it did when it began, would cut in other places.
+    """
+    cut: list[Batch] = []
+    seen: set[str] = set()
+    leaders = dict.fromkeys(method.follows for method in spec.methods)
+    for leader in sorted(leaders, key=lambda name: name is not None):
+        names = [method.name for method in spec.methods if method.follows == leader and method.name in table]
+        runs = [run for run in runs_in({name: table[name] for name in names}) if run.digest not in seen]
+        seen |= {run.digest for run in runs}
+        cut += batches(runs, facts, width=width)
+    return tuple(cut)
+
+
 def _cut(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:
     """In as few parts as are needed, equally large but for one run."""
     parts = math.ceil(len(runs) / widest) if runs else 0

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from memgrad.experiments.choice import facts_about
 from memgrad.experiments.estimate import Estimate, estimate
-from memgrad.experiments.plan import batches, expand, remaining, runs_in
+from memgrad.experiments.plan import batches_of, expand, remaining, runs_in
 from memgrad.experiments.spec import Method, Spec
 from memgrad.experiments.store import Store
 
@@ -83,7 +83,7 @@ def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
         for name, of_lr in table.items()
     }
     runs = runs_in(table)
-    left = remaining(batches(runs, facts), known, [])
+    left = remaining(batches_of(spec, table, facts), known, [])
     run = runs[0]
     batch = "full batch" if run.batch is None else f"minibatches of {run.batch}"
     title = f"{facts.name}, {facts.examples:,} examples, {batch}, {run.steps:,} steps, {len(spec.seed_numbers)} seeds"

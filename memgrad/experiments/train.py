@@ -133,11 +133,11 @@ class Training:
         if self._previous is None:
             return torch.full((len(self.runs),), math.nan)
         now = self._method.parameters.values()
-        squares = [(p - q).flatten(1).square().sum(1) for p, q in zip(now, self._previous, strict=True)]
+        squares = [(p - q).reshape(len(p), -1).square().sum(1) for p, q in zip(now, self._previous, strict=True)]
         return torch.stack(squares).sum(0).sqrt()
 
     def _look(self) -> None:
-        largest = torch.stack([p.flatten(1).abs().amax(1) for p in self._method.parameters.values()])
+        largest = torch.stack([p.reshape(len(p), -1).abs().amax(1) for p in self._method.parameters.values()])
         self._mark(~np.isfinite(self._in_order(largest.amax(0))))
 
     def _mark(self, gone: NDArray[np.bool_]) -> None:
