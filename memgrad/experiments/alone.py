@@ -67,21 +67,31 @@ class Alone:
     def state(self) -> dict[str, Any]:
         """All that the next steps depend on: tensors, and numbers where an optimizer keeps numbers."""
         found: dict[str, Any] = {f"x/{name}": p.detach() for name, p in self._parameters.items()}
-        for i, kept in self._optimizer.state_dict()["state"].items():
-            found |= {f"optimizer/{i}/{name}": value for name, value in kept.items()}
+        kept = self._optimizer.state_dict()
+        for i, buffers in kept["state"].items():
+            found |= {f"optimizer/{i}/{name}": value for name, value in buffers.items()}
+        for i, group in enumerate(kept["param_groups"]):  # where some optimizers count
+            plain = bool | int | float | str | Tensor
+            found |= {f"group/{i}/{name}": value for name, value in group.items() if isinstance(value, plain)}
         return found | {"random": torch.default_generator.get_state()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
         kept: dict[int, dict[str, Any]] = {}
+        groups = self._optimizer.state_dict()["param_groups"]
         for key, value in state.items():
             kind, _, name = key.partition("/")
             if kind == "x":
                 with torch.no_grad():
                     self._parameters[name].copy_(value)
-            elif kind == "optimizer":
+            elif kind in ("optimizer", "group"):
                 number, _, entry = name.partition("/")
-                kept.setdefault(int(number), {})[entry] = value
-        groups = self._optimizer.state_dict()["param_groups"]
+                (kept.setdefault(int(number), {}) if kind == "optimizer" else groups[int(number)])[entry] = value
         self._optimizer.load_state_dict({"state": kept, "param_groups": groups})
+        # That gives buffers the precision of the parameters; NAdam, for one, keeps a product in another.
+        for i, p in enumerate(self._parameters.values()):
+            loaded = self._optimizer.state[p]
+            for name, value in kept.get(i, {}).items():
+                if isinstance(value, Tensor):
+                    loaded[name] = value.to(loaded[name].device)
         torch.default_generator.set_state(state["random"])

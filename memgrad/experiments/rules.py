@@ -85,6 +85,8 @@ def _memsgd(recipe: Recipe) -> Rule:
 def _sgd(recipe: Recipe) -> Rule | None:
     if recipe["momentum"] and recipe["dampening"]:
         return None  # torch does not dampen the first gradient: no memory does that
+    if recipe["momentum"] >= 1:
+        return None  # torch allows it; no average has such weights
     return _momentum(recipe, recipe["momentum"], None, looks_ahead=recipe["nesterov"], decoupled=False)
 
 
