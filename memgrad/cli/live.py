@@ -60,8 +60,9 @@ class Display:
 
     def started(self, batch: Batch, k: int) -> None:
         """Show a batch that is on its way."""
+        if batch.key not in self._done:  # else it is tried again, and what it did was done now
+            self._at_start += k * len(batch.runs)
         self._done[batch.key] = k * len(batch.runs)
-        self._at_start += self._done[batch.key]
         self._from[batch.key] = k, time.monotonic()
         self._rows[batch.key] = self._bars.add_task(_title(batch), total=batch.runs[0].steps, completed=k, told="")
 
@@ -109,7 +110,8 @@ class Display:
         if self._plain and now - self._said > LINES_EVERY:
             self._said = now
             share = 100 * done / max(self._total, 1)
-            self.said(f"{share:.0f} %, {self._finished} of {self._batches} batches, {speed:,.0f} run-steps/s, {left}")
+            told = [f"{share:.0f} %", f"{self._finished} of {self._batches} batches", f"{speed:,.0f} run-steps/s", left]
+            self.said(", ".join(filter(None, told)))
 
 
 def _run_steps(batch: Batch) -> int:

@@ -95,4 +95,7 @@ class Checkpoint:
 
 
 def _tensor(flat: NDArray[np.uint8], dtype: str, shape: list[int]) -> Tensor:
-    return torch.from_numpy(flat.copy()).view(getattr(torch, dtype)).reshape(shape)
+    kind: torch.dtype = getattr(torch, dtype)
+    if flat.size == 0:  # a stack in which no run needs this average; torch views no empty tensor as another kind
+        return torch.empty(shape, dtype=kind)
+    return torch.from_numpy(flat.copy()).view(kind).reshape(shape)

@@ -154,7 +154,11 @@ def generator(*words: str | int) -> torch.Generator:
 def _fingerprint_of_users(choice: ProblemChoice, problem: Problem) -> str:
     """Source, data and initial parameters: a user's problem may read files that its name does not tell of."""
     content = hashlib.sha256(_source(choice.name, problem))
-    for tensor in (*problem.train, *(problem.test or ()), *problem.initial_parameters(0).values()):
+    try:
+        initial = problem.initial_parameters(0)
+    except Exception as error:  # whatever a user's model raises
+        raise ValueError(f"problem {choice.name!r} cannot make its model: {type(error).__name__}: {error}") from error
+    for tensor in (*problem.train, *(problem.test or ()), *initial.values()):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return _digest(choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))

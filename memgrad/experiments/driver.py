@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from memgrad.experiments.checkpoint import Checkpoint
-from memgrad.experiments.choice import Facts, ProblemChoice, facts_about
+from memgrad.experiments.choice import Facts, ProblemChoice, facts_about, fingerprint_of_ours
 from memgrad.experiments.engines.engine import Engine, Task
 from memgrad.experiments.events import Event, Failed, Finished, Lost, Saved, Stopped
 from memgrad.experiments.plan import Batch, Table, batches_of, expand, remaining, runs_in
@@ -125,7 +125,7 @@ def facts_of(choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
     """
     key = hashlib.sha256(json.dumps(choice.as_dict(), sort_keys=True).encode()).hexdigest()[:32]
     known = store.facts(key) if choice.is_ours else None
-    if known is not None:
+    if known is not None and known.fingerprint == fingerprint_of_ours(choice):
         return known
     facts = facts_about(choice, choice.load())
     if keep and choice.is_ours:

@@ -65,6 +65,10 @@ def estimate(problem: Problem, facts: Facts, batches: Sequence[Batch], *, worker
     torch.set_num_threads(1)
     try:
         costs = {width: _cost(problem, batch) for width, batch in {len(b.runs): b for b in batches}.items()}
+    except Exception as error:  # whatever a user's model or loss raises
+        raise ValueError(
+            f"problem {problem.name!r} cannot be trained: {type(error).__name__}: {error}. `memgrad check` says more."
+        ) from error
     finally:
         torch.set_num_threads(threads)
     busy = [0.0] * min(workers, len(batches))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
@@ -12,6 +13,8 @@ from memgrad.experiments.events import Event, Failed
 from memgrad.experiments.plan import Batch
 from memgrad.experiments.train import Training
 from memgrad.problems import Problem
+
+logger = logging.getLogger(__name__)
 
 
 @final
@@ -57,8 +60,16 @@ class Engine(Protocol):
 def train(task: Task, problem: Problem, stop: Callable[[], bool] | None = None) -> Iterator[Event]:
     """The events of a task on a problem that was loaded; an error in it becomes one of them."""
     try:
-        checkpoint = None if task.checkpoint is None else Checkpoint.from_bytes(task.checkpoint)
-        training = Training(problem, task.batch.runs, checkpoint)
+        training = _training(task, problem)
         yield from training.events(save_every=task.save_every, stop=stop)
     except Exception as error:
         yield Failed(f"{type(error).__name__}: {error}")
+
+
+def _training(task: Task, problem: Problem) -> Training:
+    if task.checkpoint is not None:
+        try:
+            return Training(problem, task.batch.runs, Checkpoint.from_bytes(task.checkpoint))
+        except Exception:  # another version's, say: anything but to fail again every time
+            logger.warning("The checkpoint %s does not fit its runs; they start again.", task.batch.key)
+    return Training(problem, task.batch.runs)

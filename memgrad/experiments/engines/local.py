@@ -118,6 +118,9 @@ def _work(pipe: Connection[Any, Any]) -> None:
     """What a worker does: take tasks until whoever gives them is gone."""
     import torch
 
+    # Clusters send SIGTERM to all processes of a job: whoever gives the tasks hears it and asks to stop, and a worker
+    # that nobody asks any more leaves by itself.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
     loaded: tuple[ProblemChoice, str | None, Problem] | None = None
     try:

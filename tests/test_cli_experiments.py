@@ -1,0 +1,363 @@
+"""The commands that carry out experiments, used as a person would use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from engine_trials import LONG, MEMGRAD, QUICK, RUNS, Row, end, files_in, memgrad, rows_of, spec_file, wait_until
+from typer.testing import CliRunner, Result
+
+from memgrad.cli import app
+from memgrad.cli.live import Display, live
+from memgrad.experiments.choice import ProblemChoice, facts_about
+from memgrad.experiments.events import Evaluated, Finished, Lost, Progressed
+from memgrad.experiments.plan import Batch, batches, expand, runs_in
+from memgrad.experiments.spec import Spec
+from memgrad.experiments.store import Store
+
+# Long enough to be interrupted on any machine; the two lone runs take minutes unless they are.
+ENDLESS = QUICK.replace("steps = 60", "steps = 1_000_000").replace("seeds = 3", "seeds = 1")
+TINY = QUICK.replace("seeds = 3", "seeds = 1").replace("steps = 60", "steps = 6")
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+
+
+def said(result: Result) -> str:
+    return " ".join(result.stderr.replace("│", " ").split())
+
+
+# --- init ------------------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_an_experiment_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "mine.toml"
+    result = invoke("init", str(path))
+    assert result.exit_code == 0
+    assert f"memgrad run {path}" in result.stdout
+    assert [method.name for method in Spec.load(path).methods] == ["SGD", "MemSGD p=2", "HeavyBall", "AdamW"]
+
+
+def test_init_does_not_write_over_a_file_unless_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("precious")
+    result = invoke("init", str(path))
+    assert result.exit_code == 2
+    assert "--force" in said(result)
+    assert path.read_text() == "precious"
+    assert invoke("init", str(path), "--force", "--problem", "logistic").exit_code == 0
+    assert Spec.load(path).problem == "logistic"
+
+
+def test_init_takes_a_problem_of_ones_own_and_refuses_one_that_there_is_not(tmp_path: Path) -> None:
+    assert invoke("init", str(tmp_path / "a.toml"), "--problem", "mine.py:make").exit_code == 0
+    assert Spec.load(tmp_path / "a.toml").problem == f"{tmp_path / 'mine.py'}:make"
+    result = invoke("init", str(tmp_path / "b.toml"), "--problem", "logistics")
+    assert result.exit_code == 2
+    assert "did you mean 'logistic'?" in said(result)
+    assert not (tmp_path / "b.toml").exists()
+
+
+@pytest.mark.parametrize("command", ["init", "plan", "run"])
+def test_help_has_examples(command: str) -> None:
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert "For example" in result.stdout
+    assert f"memgrad {command}" in result.stdout
+
+
+# --- plan ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memgrad.experiments.estimate.SECONDS", 0.01)
+
+
+def test_plan_shows_the_runs_and_what_they_cost_and_leaves_nothing(tmp_path: Path) -> None:
+    result = invoke("plan", str(spec_file(tmp_path)), "--store", str(tmp_path / "store"), "--workers", "3")
+    assert result.exit_code == 0, result.output
+    lines = [re.split(r"\s*[│┃]\s*", line.strip("│┃ \n")) for line in result.stdout.splitlines()]
+    assert ["S", "SGD", "0.1, 1", "6", "0"] in lines
+    assert ["M", "MemSGD", "best of S", "3", "0"] in lines
+    assert ["R", "Rprop", "0.01", "3", "0"] in lines
+    assert "logistic, 64 examples, minibatches of 8, 60 steps, 3 seeds" in result.stdout
+    assert f"{RUNS} of {RUNS} runs are left, in 8 batches. On 3 workers about" in result.stdout
+    assert not (tmp_path / "store").exists()
+
+
+def test_plan_as_json_is_the_same_as_data(tmp_path: Path) -> None:
+    result = invoke("plan", str(spec_file(tmp_path)), "--store", str(tmp_path / "store"), "--json")
+    found = json.loads(result.stdout)
+    assert (found["runs"], found["left"], found["batches"]) == (RUNS, RUNS, 8)
+    assert [method["runs"] for method in found["methods"]] == [6, 3, 3]
+    assert found["cost"]["seconds"] > 0
+    assert found["cost"]["run_steps"] > 0
+
+
+BROKEN = """
+import torch
+from memgrad.problems import Problem
+
+def in_model():
+    return Problem("broken", (torch.ones(4, 1), torch.ones(4, 1)), lambda: 1 / 0, torch.nn.functional.mse_loss)
+
+def in_loss():
+    def loss(outputs, targets):
+        raise KeyError("no such [thing]")
+    return Problem("broken", (torch.ones(4, 1), torch.ones(4, 1)), lambda: torch.nn.Linear(1, 1), loss, batch_size=2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "answer"), [("in_model", "ZeroDivisionError: division by zero"), ("in_loss", "no such [thing]")]
+)
+def test_an_error_in_a_users_problem_is_told_without_a_traceback(tmp_path: Path, function: str, answer: str) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    text = TINY.replace('"logistic"', f'"broken.py:{function}"').replace("examples = 64\nbatch = 8\n", "")
+    path = spec_file(tmp_path, text)
+    result = invoke("plan", str(path), "--store", str(tmp_path / "store"))
+    assert result.exit_code == 2, result.output
+    assert answer in said(result)
+    if function == "in_model":
+        result = invoke("run", str(path), "--store", str(tmp_path / "store"))
+        assert result.exit_code == 2, result.output
+        assert answer in said(result)
+
+
+def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    result = invoke("run", str(spec_file(tmp_path)), "--store", "/proc/store")
+    assert result.exit_code == 1
+    assert "nothing that was there is lost; name a folder that can be written with --store" in said(result)
+    (tmp_path / "file").touch()
+    result = invoke("run", str(spec_file(tmp_path)), "--store", str(tmp_path / "file"))
+    assert result.exit_code == 1
+    assert "a store is a folder and this is a file; name another" in said(result)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--engine", "cloud"), "the engine is local or ray, got 'cloud'"),
+        (("--address", "auto"), "--address is for --engine ray"),
+        (("--workers", "0"), "0 is not in the range"),
+        (("--width", "0"), "0 is not in the range"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, words: tuple[str, ...], answer: str) -> None:
+    result = invoke("run", str(spec_file(tmp_path)), "--store", str(tmp_path / "store"), *words)
+    assert result.exit_code == 2
+    assert answer in said(result)
+    assert not (tmp_path / "store").exists()
+
+
+# --- run -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose experiment was run, quietly."""
+    made = tmp_path_factory.mktemp("folder")
+    spec_file(made, TINY)
+    process = memgrad("run", "spec.toml", "--workers", "1", "--quiet", cwd=made)
+    assert process.communicate(timeout=120) == ("", "")
+    assert process.returncode == 0
+    return made
+
+
+def test_what_was_run_quietly_is_there(folder: Path) -> None:
+    rows = Store(folder / "memgrad-store").read()
+    assert len(rows.runs) == 4
+    plan = json.loads(
+        invoke("plan", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"), "--json").stdout
+    )
+    assert (plan["left"], plan["cost"]) == (0, None)
+    assert [method["finished"] for method in plan["methods"]] == [2, 1, 1]
+
+
+def test_run_again_has_nothing_to_do_and_says_so(folder: Path) -> None:
+    result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"))
+    assert result.exit_code == 0
+    assert "0 runs trained in 0 s, 4 were there already." in result.stdout
+    assert f"Next: memgrad compare {folder / 'spec.toml'}" in result.stdout
+    result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"), "--json")
+    found = json.loads(result.stdout)
+    assert {name: found[name] for name in ("runs", "trained", "there", "failed", "waiting", "interrupted")} == {
+        "runs": 4,
+        "trained": 0,
+        "there": 4,
+        "failed": {},
+        "waiting": [],
+        "interrupted": False,
+    }
+
+
+def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal(folder: Path) -> None:
+    (folder / "more.toml").write_text(TINY.replace("[0.1, 1.0]", "[0.1, 1.0, 1e-9]"))
+    process = memgrad("run", "more.toml", "--workers", "1", cwd=folder)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "1 runs in 1 batches; 4 are there already." in errors
+    assert re.search(r"1 runs trained in \d+ s, 4 were there already\.", output)
+    assert "\x1b" not in output + errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_from_a_terminal_or_by_a_cluster_it_keeps_checkpoints_and_says_how_to_go_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    spec_file(tmp_path, ENDLESS)
+    # One checkpoint comes from the time that has passed: without it, only what stopping keeps would be there.
+    process = memgrad("run", "spec.toml", "--workers", "2", cwd=tmp_path)
+    try:
+        told: list[str] = []
+        assert process.stderr is not None
+        while "%" not in "".join(told):  # the first line about progress
+            told.append(process.stderr.readline())
+            assert told[-1], told
+        os.killpg(process.pid, number)  # to the driver and its workers, as terminals and clusters do
+        output, errors = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "Stopping: keeping what was done (Ctrl-C again does not wait)." in errors
+    assert "Stopped. Rows and checkpoints are in memgrad-store; memgrad run spec.toml goes on from there." in errors
+    assert output == ""
+    assert len(list(tmp_path.glob("memgrad-store/checkpoints/*.npz"))) == 2
+    assert not list(tmp_path.glob("memgrad-store/holder.json"))
+
+
+def test_on_a_terminal_there_are_bars_and_ctrl_c_is_heard(tmp_path: Path) -> None:
+    spec_file(tmp_path, ENDLESS)
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "30"}
+    process = subprocess.Popen(
+        [*MEMGRAD, "run", "spec.toml", "--workers", "1"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, asked = "", False
+    try:
+        while select.select([ours], [], [], 90)[0]:
+            try:
+                shown += os.read(ours, 65536).decode(errors="replace")
+            except OSError:  # the other end is closed
+                break
+            if "steps/s" in shown and not asked:
+                process.send_signal(signal.SIGINT)
+                asked = True
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert "━" in shown
+    assert "run-steps/s" in shown
+    assert "goes on from there" in re.sub(r"\s+", " ", shown)
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def some_batches() -> tuple[Batch, ...]:
+    choice = ProblemChoice("logistic", examples=64)
+    facts = facts_about(choice, choice.load())
+    return batches(runs_in(expand(Spec.parse(QUICK), facts, {})), facts)
+
+
+def test_the_time_that_is_left_counts_what_was_done_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    first, second, *_ = some_batches()  # two runs of 60 steps each
+    with live() as display:
+        assert isinstance(display, Display)
+        display.began([first, second], 0)
+        display.started(first, 0)
+        clock[0] += 20
+        display.happened(first, Progressed(40))
+        # 80 of 240 run-steps in 20 s
+        assert "33 %, 0 of 2 batches, 4 run-steps/s, 40 s left" in capsys.readouterr().err
+        display.happened(first, Lost("gone"))
+        display.started(first, 30)  # from its checkpoint, which was made now
+        clock[0] += 20
+        display.happened(first, Progressed(40))
+        assert "33 %, 0 of 2 batches, 2 run-steps/s, 1 min 20 s left" in capsys.readouterr().err
+
+
+def test_what_was_done_before_does_not_count_as_speed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    first, second, *_ = some_batches()
+    with live() as display:
+        display.began([first, second], 3)
+        assert "4 runs in 2 batches; 3 are there already." in capsys.readouterr().err
+        display.started(first, 30)
+        clock[0] += 20
+        display.happened(first, Progressed(40))
+        # 20 run-steps now, 60 before, 160 to go
+        assert "33 %, 0 of 2 batches, 1 run-steps/s, 2 min 40 s left" in capsys.readouterr().err
+
+
+def test_tensorboard_gets_a_folder_a_run(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from memgrad.experiments.tensorboard import EventFiles
+    from memgrad.experiments.train import Training
+
+    spec = Spec.parse(QUICK)
+    (batch, *_) = some_batches()
+    with live(quiet=True) as display:
+        files = EventFiles(tmp_path, spec, display)
+        files.began([batch], 0)
+        files.started(batch, 0)
+        for event in Training(spec.choice.load(), batch.runs).events():
+            assert isinstance(event, Evaluated | Finished | Progressed)
+            files.happened(batch, event)
+        files.close()
+    made = sorted(str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("events.*"))
+    assert made == ["experiment/S/lr=0.1/seed=0", "experiment/S/lr=0.1/seed=1"]
+
+
+Rows = dict[str, list[Row]]
+
+
+def test_stopped_by_ctrl_c_and_gone_on_with_the_rows_are_the_same(tmp_path: Path) -> None:
+    found: list[Rows] = []
+    for name in ("undisturbed", "disturbed"):
+        (tmp_path / name).mkdir()
+        spec_file(tmp_path / name, LONG)
+        if name == "disturbed":
+            process = memgrad(
+                "run", "spec.toml", "--workers", "1", "--save-every", "0.02", "--quiet", cwd=tmp_path / name
+            )
+            try:
+                wait_until(lambda: files_in(tmp_path / "disturbed" / "memgrad-store") > 1, process)
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=60)
+            finally:
+                end(process)
+            assert process.returncode == 130
+            assert "goes on from there" in errors
+        process = memgrad("run", "spec.toml", "--workers", "1", "--quiet", cwd=tmp_path / name)
+        assert process.communicate(timeout=120) == ("", "")
+        found.append(rows_of(Store(tmp_path / name / "memgrad-store")))
+    assert found[0] == found[1]
+    assert len(found[0]) == RUNS
