@@ -12,12 +12,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from engine_trials import LONG, MEMGRAD, QUICK, RUNS, Row, end, files_in, memgrad, rows_of, spec_file, wait_until
+from engine_trials import LONG, MEMGRAD, QUICK, RUNS, Here, end, files_in, memgrad, rows_of, spec_file, wait_until
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
 from memgrad.cli.live import Display, live
 from memgrad.experiments.choice import ProblemChoice, facts_about
+from memgrad.experiments.driver import execute
 from memgrad.experiments.events import Evaluated, Finished, Lost, Progressed
 from memgrad.experiments.plan import Batch, batches, expand, runs_in
 from memgrad.experiments.spec import Spec
@@ -90,7 +91,7 @@ def test_plan_shows_the_runs_and_what_they_cost_and_leaves_nothing(tmp_path: Pat
     assert ["S", "SGD", "0.1, 1", "6", "0"] in lines
     assert ["M", "MemSGD", "best of S", "3", "0"] in lines
     assert ["R", "Rprop", "0.01", "3", "0"] in lines
-    assert "logistic, 64 examples, minibatches of 8, 60 steps, 3 seeds" in result.stdout
+    assert "logistic, 64 examples, minibatches of 8, 60 steps, 3 seeds" in " ".join(result.stdout.split())
     assert f"{RUNS} of {RUNS} runs are left, in 8 batches. On 3 workers about" in result.stdout
     assert not (tmp_path / "store").exists()
 
@@ -149,8 +150,8 @@ def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     [
         (("--engine", "cloud"), "the engine is local or ray, got 'cloud'"),
         (("--address", "auto"), "--address is for --engine ray"),
-        (("--workers", "0"), "0 is not in the range"),
-        (("--width", "0"), "0 is not in the range"),
+        (("--workers", "0"), "--workers"),
+        (("--width", "0"), "--width"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, words: tuple[str, ...], answer: str) -> None:
@@ -187,7 +188,7 @@ def test_what_was_run_quietly_is_there(folder: Path) -> None:
 def test_run_again_has_nothing_to_do_and_says_so(folder: Path) -> None:
     result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"))
     assert result.exit_code == 0
-    assert "0 runs trained in 0 s, 4 were there already." in result.stdout
+    assert re.search(r"0 runs trained in \d+ s, 4 were there already\.", result.stdout)
     assert f"Next: memgrad compare {folder / 'spec.toml'}" in result.stdout
     result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"), "--json")
     found = json.loads(result.stdout)
@@ -206,7 +207,7 @@ def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal
     process = memgrad("run", "more.toml", "--workers", "1", cwd=folder)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert "1 runs in 1 batches; 4 are there already." in errors
+    assert "1 runs in 1 batches; 3 are there already." in errors
     assert re.search(r"1 runs trained in \d+ s, 4 were there already\.", output)
     assert "\x1b" not in output + errors
 
@@ -216,20 +217,16 @@ def test_stopped_from_a_terminal_or_by_a_cluster_it_keeps_checkpoints_and_says_h
     tmp_path: Path, number: signal.Signals
 ) -> None:
     spec_file(tmp_path, ENDLESS)
-    # One checkpoint comes from the time that has passed: without it, only what stopping keeps would be there.
-    process = memgrad("run", "spec.toml", "--workers", "2", cwd=tmp_path)
+    process = memgrad("run", "spec.toml", "--workers", "2", "--save-every", "0.5", cwd=tmp_path)
     try:
-        told: list[str] = []
-        assert process.stderr is not None
-        while "%" not in "".join(told):  # the first line about progress
-            told.append(process.stderr.readline())
-            assert told[-1], told
+        assert wait_until(lambda: files_in(tmp_path / "memgrad-store") == 2, process)
         os.killpg(process.pid, number)  # to the driver and its workers, as terminals and clusters do
         output, errors = process.communicate(timeout=60)
     finally:
         end(process)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
+    assert "its process was ended" not in errors
     assert "Stopping: keeping what was done (Ctrl-C again does not wait)." in errors
     assert "Stopped. Rows and checkpoints are in memgrad-store; memgrad run spec.toml goes on from there." in errors
     assert output == ""
@@ -336,28 +333,20 @@ def test_tensorboard_gets_a_folder_a_run(tmp_path: Path) -> None:
     assert made == ["experiment/S/lr=0.1/seed=0", "experiment/S/lr=0.1/seed=1"]
 
 
-Rows = dict[str, list[Row]]
-
-
 def test_stopped_by_ctrl_c_and_gone_on_with_the_rows_are_the_same(tmp_path: Path) -> None:
-    found: list[Rows] = []
-    for name in ("undisturbed", "disturbed"):
-        (tmp_path / name).mkdir()
-        spec_file(tmp_path / name, LONG)
-        if name == "disturbed":
-            process = memgrad(
-                "run", "spec.toml", "--workers", "1", "--save-every", "0.02", "--quiet", cwd=tmp_path / name
-            )
-            try:
-                wait_until(lambda: files_in(tmp_path / "disturbed" / "memgrad-store") > 1, process)
-                process.send_signal(signal.SIGINT)
-                _, errors = process.communicate(timeout=60)
-            finally:
-                end(process)
-            assert process.returncode == 130
-            assert "goes on from there" in errors
-        process = memgrad("run", "spec.toml", "--workers", "1", "--quiet", cwd=tmp_path / name)
-        assert process.communicate(timeout=120) == ("", "")
-        found.append(rows_of(Store(tmp_path / name / "memgrad-store")))
-    assert found[0] == found[1]
-    assert len(found[0]) == RUNS
+    spec, store = spec_file(tmp_path, LONG), Store.open(tmp_path / "undisturbed")
+    execute(Spec.load(spec), store, Here())
+    words = ("run", "spec.toml", "--workers", "1", "--store", "store", "--quiet")
+    process = memgrad(*words, "--save-every", "0.02", cwd=tmp_path)
+    try:
+        wait_until(lambda: files_in(tmp_path / "store") > 1, process)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 130
+    assert "goes on from there" in errors
+    assert len(Store(tmp_path / "store").digests()) < RUNS
+    process = memgrad(*words, cwd=tmp_path)
+    assert process.communicate(timeout=120) == ("", "")
+    assert rows_of(Store(tmp_path / "store")) == rows_of(store)

@@ -360,7 +360,7 @@ def test_rows_do_not_depend_on_the_number_of_workers_nor_on_how_many_are_killed(
 
 
 TROUBLE = """
-import ctypes, os, signal, torch
+import os, signal, torch
 from memgrad.problems import Problem
 
 class Model(torch.nn.Linear):
@@ -368,8 +368,6 @@ class Model(torch.nn.Linear):
         size = float(self.weight.detach().abs().max())
         if size > 1e6:  # which step sizes decide
             os.kill(os.getpid(), signal.SIGKILL)
-        if size > 1e3:
-            ctypes.string_at(0)
         if size > 10:
             raise RuntimeError(f"weights beyond 10 are [strange]")
         return super().forward(inputs)
@@ -391,7 +389,7 @@ lr = 0.01
 [[methods]]
 name = "bad"
 optimizer = "SGD"
-lr = [100.0, 1e5, 1e8]
+lr = [100.0, 1e8]
 [[methods]]
 name = "follower"
 optimizer = "MemSGD"
@@ -404,12 +402,11 @@ def test_what_ends_its_worker_is_tried_twice_more_what_raises_is_not_and_the_res
     diary, store = Diary(), Store.open(tmp_path / "store")
     spec = Spec.load(spec_file(tmp_path, TROUBLED.replace("seeds = 2", "seeds = [0]")))
     outcome = execute(spec, store, LocalEngine(2), listener=diary)
-    assert (outcome.trained, len(outcome.failed), outcome.waiting) == (1, 3, ("follower",))
+    assert (outcome.trained, len(outcome.failed), outcome.waiting) == (1, 2, ("follower",))
     by_lr = {run.lr: outcome.failed[run.digest] for run in outcome.runs if run.digest in outcome.failed}
     assert by_lr[100.0] == "RuntimeError: weights beyond 10 are [strange]"
-    assert by_lr[1e5] == "tried 3 times: its process was ended by SIGSEGV"
     assert by_lr[1e8] == "tried 3 times: its process was ended by SIGKILL (out of memory?)"
-    assert len([event for event in diary.events if isinstance(event, Lost)]) == 6
+    assert len([event for event in diary.events if isinstance(event, Lost)]) == 3
     assert len([event for event in diary.events if isinstance(event, Failed)]) == 1
 
 
@@ -421,40 +418,40 @@ def test_an_engine_without_workers_is_refused(workers: int) -> None:
 
 # --- the driver in a process of its own ------------------------------------------------------------------------------
 
-RUN = ("run", "spec.toml", "--store", "store", "--workers", "2", "--save-every", "0.05", "--json")
+RUN = ("run", "spec.toml", "--store", "store", "--save-every", "0.02", "--json", "--workers")
 
 
-def kill_and_resume(folder: Path, kills: int, chance: random.Random) -> Rows:
+def kill_and_resume(folder: Path, kills: int, workers: int, chance: random.Random) -> Rows:
     """The rows of the long experiment, its driver or a worker killed at random moments, each time gone on with."""
     spec_file(folder, LONG)
     store = folder / "store"
     for _ in range(kills):
-        driver = memgrad(*RUN, cwd=folder)
+        driver = memgrad(*RUN, str(workers), cwd=folder)
         try:
             there = files_in(store)
             target = there + chance.randint(0, 2)
             if not wait_until(lambda target=target: files_in(store) > target, driver):
                 break  # it was done before
             time.sleep(chance.random() * 0.2)
-            workers = workers_of(driver.pid)
-            if workers and chance.random() < 0.5:
-                os.kill(chance.choice(workers), signal.SIGKILL)
+            trainers = workers_of(driver.pid)
+            if trainers and chance.random() < 0.5:
+                os.kill(chance.choice(trainers), signal.SIGKILL)
             driver.kill()
             driver.wait()
             # Whoever trained for it notices and leaves.
-            wait_until(lambda workers=workers: not any(map(is_running, workers)))
+            wait_until(lambda trainers=trainers: not any(map(is_running, trainers)))
         finally:
             end(driver)
-    driver = memgrad(*RUN, cwd=folder)
+    driver = memgrad(*RUN, str(workers), cwd=folder)
     output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, (output, errors)
     return rows_of(Store(store))
 
 
 def test_a_driver_killed_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, long: Rows) -> None:
-    assert kill_and_resume(tmp_path, 2, random.Random(5)) == long
+    assert kill_and_resume(tmp_path, 2, 1, random.Random(5)) == long
 
 
 @pytest.mark.slow
 def test_twenty_kills_lose_and_double_nothing(tmp_path: Path, long: Rows) -> None:
-    assert kill_and_resume(tmp_path, 20, random.Random(6)) == long
+    assert kill_and_resume(tmp_path, 20, 2, random.Random(6)) == long

@@ -15,7 +15,7 @@ from memgrad.experiments.checkpoint import Checkpoint
 from memgrad.experiments.choice import Facts, ProblemChoice, facts_about, fingerprint_of_ours
 from memgrad.experiments.engines.engine import Engine, Task
 from memgrad.experiments.events import Event, Failed, Finished, Lost, Saved, Stopped
-from memgrad.experiments.plan import Batch, Table, batches_of, expand, remaining, runs_in
+from memgrad.experiments.plan import Batch, batches_of, expand, remaining, runs_in
 from memgrad.experiments.results import Results
 from memgrad.experiments.runs import Run
 from memgrad.experiments.spec import Spec
@@ -136,15 +136,17 @@ def facts_of(choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
 def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Results:
     """What the store has of an experiment. Methods whose step size is not selected yet are left out."""
     facts = facts or facts_of(spec.choice, store, keep=False)
-    own = expand(spec, facts, {})
-    first = Results(spec, own, store.read(run.digest for run in runs_in(own)))
-    table = expand(spec, facts, _selected(spec, first))
+    table = expand(spec, facts, selected(spec, facts, store))
     return Results(spec, table, store.read(run.digest for run in runs_in(table)))
 
 
-def _selected(spec: Spec, results: Results) -> dict[str, float]:
+def selected(spec: Spec, facts: Facts, store: Store) -> dict[str, float]:
     """The best step sizes of the methods that others follow, where all their runs are there."""
     followed = {method.follows for method in spec.methods if method.follows is not None}
+    if not followed:
+        return {}
+    own = expand(spec, facts, {})
+    results = Results(spec, own, store.read(run.digest for run in runs_in(own)))
     return {name: results.best_lr(name) for name in followed if results.complete(name)}
 
 
@@ -186,7 +188,7 @@ class _Driver:
 
     def _planned(self, facts: Facts) -> tuple[Batch, ...]:
         """The batches that are to be trained next; none when nothing more can be done."""
-        table = self._table(facts)
+        table = expand(self._spec, facts, selected(self._spec, facts, self._store))
         runs = runs_in(table)
         names = [method.name for method in self._spec.methods]
         finished = self._store.digests().keys() & {run.digest for run in runs}
@@ -203,13 +205,6 @@ class _Driver:
         if left:
             self._listener.began(left, len(finished))
         return left
-
-    def _table(self, facts: Facts) -> Table:
-        own = expand(self._spec, facts, {})
-        if len(own) == len(self._spec.methods):
-            return own
-        results = Results(self._spec, own, self._store.read(run.digest for run in runs_in(own)))
-        return expand(self._spec, facts, _selected(self._spec, results))
 
     def _train(self, todo: Sequence[Batch]) -> None:
         waiting = list(todo)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from memgrad.experiments.choice import facts_about
+from memgrad.experiments.driver import selected
 from memgrad.experiments.estimate import Estimate, estimate
 from memgrad.experiments.plan import batches_of, expand, remaining, runs_in
 from memgrad.experiments.spec import Method, Spec
@@ -74,9 +75,11 @@ def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
     """
     problem = spec.choice.load()
     facts = facts_about(spec.choice, problem)
-    # Which step size will be selected does not matter to the cost: any stands for it.
-    stand_in = {m.name: m.step_sizes[0] for m in spec.methods if m.step_sizes is not None}
-    table = expand(spec, facts, stand_in)
+    # Which step size will be selected does not matter to the cost: any stands for it until it is known.
+    best = {m.name: m.step_sizes[0] for m in spec.methods if m.step_sizes is not None}
+    if store is not None:
+        best |= selected(spec, facts, store)
+    table = expand(spec, facts, best)
     known = set(store.digests()) if store is not None else set()
     finished = {
         name: sum(run.digest in known for of_seed in of_lr.values() for run in of_seed.values())
