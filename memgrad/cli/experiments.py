@@ -97,7 +97,7 @@ def run(
     workers: Workers = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster, such as auto or ray://host:10001 [default: a local one].")
+        str | None, typer.Option(help="Of a Ray cluster: auto, or host:port of its head [default: one is started].")
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
     save_every: Annotated[
