@@ -510,6 +510,18 @@ def test_data_are_copied_where_their_memory_begins_at_an_odd_place() -> None:
     assert parcel._tensor(flat, layout).data_ptr() % parcel.ALIGNMENT == 0
 
 
+def test_code_travels_also_where_its_module_has_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_spec(tmp_path / "own")
+    choice = ProblemChoice(f"{tmp_path}/own/own.py:problem")
+    module = choice.load().loss.__globals__
+    monkeypatch.setitem(sys.modules, "own_alias", sys.modules[module["__name__"]])
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", f"{tmp_path}/own/script.py", raising=False)
+    monkeypatch.setitem(sys.modules, "__mp_main__", sys.modules["__main__"])
+    packed, arrays = pack(choice)
+    assert packed.code is not None
+    assert unpack(packed, arrays).name == "own"
+
+
 def test_another_version_of_memgrad_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, arrays = pack(ProblemChoice("logistic"))
     monkeypatch.setattr("memgrad.__version__", "0.0.0")

@@ -199,10 +199,12 @@ def _file(name: str) -> Path | None:
 
 
 def _own_modules(folder: Path) -> list[ModuleType]:
-    """The modules that were loaded from a folder, but for what is installed there."""
+    """The modules that were loaded from a folder, each once, but for what is installed there."""
     installed = [sysconfig.get_path("stdlib"), str(Path(memgrad.__file__).parent)]
     found = []
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
+        if name == "__main__" or name != getattr(module, "__name__", None):  # always by value; or an alias
+            continue
         file = str(getattr(module, "__file__", None) or "")
         ours = file.startswith(f"{folder}/") and not any(file.startswith(f"{place}/") for place in installed)
         if ours and "site-packages" not in file and "dist-packages" not in file:
