@@ -29,6 +29,12 @@ CHECK = 100
 TELL = 0.25
 """At most so often, in seconds, progress is told of."""
 
+PICTURES = 10
+"""Of so many test examples, the first ones, runs with the seed 0 leave the pictures they make in the end, if any."""
+
+PIXEL = "pixel_{}_{}"
+"""The metric of a pixel of a picture, both counted from 0. No experiment asks for it: it costs next to nothing."""
+
 
 @final
 @dataclass
@@ -157,9 +163,25 @@ class Training:
         wall, cpu = self._started
         return self._before[0] + time.perf_counter() - wall, self._before[1] + time.process_time() - cpu
 
+    def _pictures(self, seen: int) -> dict[str, NDArray[np.float64]]:
+        """What models make of some test examples in the end, a metric a pixel; nan where there is no picture."""
+        problem, shown = self.problem, [i for i, run in enumerate(self.runs) if run.seed == 0]
+        if problem.reconstruct is None or problem.test is None or self.k < self.runs[0].steps or not shown:
+            return {}
+        inputs, order = problem.test[0][:PICTURES], list(self._method.order)
+        found: dict[str, NDArray[np.float64]] = {}
+        for i in shown:
+            own = {name: p[order.index(i)] for name, p in self._method.parameters.items()}
+            pixels = problem.reconstructions(own, inputs).flatten(1).double().cpu().numpy()
+            for place, value in np.ndenumerate(pixels):
+                empty = np.full((seen, len(self.runs)), np.nan)
+                found.setdefault(PIXEL.format(*place), empty)[-1, i] = value
+        return found
+
     def _chunk(self) -> Chunk:
         wall, cpu = self._spent()
         tables = {metric: self._table(metric) for metric in self._metrics}
         seen = len(next(iter(tables.values())))
+        tables |= self._pictures(seen)
         about = {**provenance(), "device": str(self.problem.device), "wall_seconds": wall, "cpu_seconds": cpu}
         return chunk_of(self.runs, self._evaluate_at[:seen], tables, self._diverged, about)
