@@ -14,12 +14,15 @@ from memgrad.figures.objectives import example_objectives, objective_shapes  # n
 from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
+from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
 from memgrad.figures.velocities import second_moments, velocity_noise  # noqa: E402
 
 __all__ = [
     "FORMATS",
     "PAPER_MEMORIES",
+    "Band",
     "Panel",
+    "TrainingPanel",
     "amplification",
     "comparison",
     "data_set",
@@ -31,9 +34,11 @@ __all__ = [
     "memory_types",
     "momentum_and_memory",
     "objective_shapes",
+    "reconstructed",
     "save",
     "second_moments",
     "smoothing",
     "time_warp",
+    "training_curves",
     "velocity_noise",
 ]

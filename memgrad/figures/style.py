@@ -68,7 +68,7 @@ def settings_below(figure: Figure, caption: str) -> None:
     if not caption:
         return
     # Small letters are about half as wide as they are high, and marks of mathematics are not printed.
-    width = int(figure.get_figwidth() * 72 / (SMALL * 0.47))
+    width = int(figure.get_figwidth() * 72 / (SMALL * 0.52))
     figure.supxlabel("\n".join(_wrapped(caption, width)), fontsize=SMALL, color="0.35", x=0.01, ha="left")
 
 

@@ -1,0 +1,204 @@
+"""Training on real data, drawn: metrics over iterations, final losses over step sizes, and reconstructed pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from memgrad.figures.style import SMALL, drawing, lines, settings_below
+
+Array = NDArray[np.float64]
+
+ALARM = "#B00000"
+"""The colour of warnings."""
+
+HEADROOM = 3.0
+"""A curve that leaves for infinity is cut at so many times the largest value at the start."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A curve with its interval.
+
+    Attributes:
+        x: Iterations, or step sizes.
+        mean: The mean; nan where there is none.
+        low: The lower end of its interval.
+        high: The upper end.
+        marked: The place of x that is marked, such as the step size that was selected.
+    """
+
+    x: NDArray[Any]
+    mean: Array
+    low: Array
+    high: Array
+    marked: float | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TrainingPanel:
+    """One pair of axes.
+
+    Attributes:
+        title: What is above it.
+        bands: A curve for each method, by its label. Without any, `note` says why.
+        note: What is to be known of it: step sizes, examples.
+        verticals: Places to mark by vertical lines, by the label of the curve whose colour they have.
+    """
+
+    title: str
+    bands: Mapping[str, Band]
+    note: str = ""
+    verticals: Mapping[str, float] = field(default_factory=dict)
+
+
+def training_curves(
+    rows: Mapping[str, Sequence[TrainingPanel]],
+    *,
+    ylabel: str,
+    xlabel: str = "iterations",
+    logarithmic: bool = True,
+    over_step_sizes: bool = False,
+    caption: str = "",
+    warning: str = "",
+) -> Figure:
+    """Panels in rows: a line with its band for each method.
+
+    Args:
+        rows: The panels of each row, equally many, by the row's label.
+        ylabel: What is drawn.
+        xlabel: Over what.
+        logarithmic: Whether the values are on a logarithmic axis.
+        over_step_sizes: Whether x is a step size: a logarithmic axis, dots, and the marked one filled.
+        caption: The settings.
+        warning: What must not be overlooked, above all panels.
+
+    Example:
+        >>> band = Band(np.arange(3), np.ones(3), np.full(3, 0.9), np.full(3, 1.1))
+        >>> figure = training_curves({"mini": [TrainingPanel("one", {"SGD": band})]}, ylabel="loss")
+        >>> len(figure.axes), figure.axes[0].get_yscale()
+        (1, 'log')
+    """
+    columns = max(map(len, rows.values()))
+    labels = list(dict.fromkeys(label for row in rows.values() for panel in row for label in panel.bands))
+    styles = dict(zip(labels, lines(), strict=False))
+    with drawing():
+        figure = Figure(figsize=(max(4.0, 2.35 * columns), 0.8 + 2.1 * len(rows)), layout="constrained")
+        grid = figure.subplots(len(rows), columns, squeeze=False)
+        for i, (name, row) in enumerate(rows.items()):
+            for axes, panel in zip(grid[i], row, strict=True):
+                _draw(axes, panel, styles, logarithmic, over_step_sizes)
+            grid[i, 0].set_ylabel(f"{name}\n{ylabel}" if name else ylabel)
+        for axes in grid[-1]:
+            axes.set_xlabel(xlabel)
+        _legend(figure, grid.ravel().tolist(), labels, warning, beside=columns < 3)
+        settings_below(figure, caption)
+    return figure
+
+
+def _draw(
+    axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]], logarithmic: bool, over_step_sizes: bool
+) -> None:
+    axes.set_title(f"{panel.title}\n{panel.note}" if panel.note and panel.bands else panel.title)
+    axes.title.set_fontsize(8)
+    if not panel.bands:
+        axes.text(0.5, 0.5, panel.note, ha="center", va="center", transform=axes.transAxes, fontsize=8, color="0.35")
+        axes.set(xticks=[], yticks=[])
+        return
+    if over_step_sizes:
+        axes.set_xscale("log")
+    if logarithmic:
+        axes.set_yscale("log")
+    for label, band in panel.bands.items():
+        style = {**styles[label], "linewidth": 1.2}
+        if over_step_sizes:
+            style |= {"marker": "o", "markersize": 3.5, "markerfacecolor": "white"}
+        axes.plot(band.x, band.mean, label=label, **style)
+        axes.fill_between(band.x, band.low, band.high, color=style["color"], alpha=0.2, linewidth=0)
+        if band.marked is not None:
+            here = band.x == band.marked
+            axes.plot(band.x[here], band.mean[here], "o", color=style["color"], markersize=6)
+    for label, place in panel.verticals.items():
+        axes.axvline(place, color=styles[label]["color"], linestyle=":", linewidth=1.0)
+    if over_step_sizes:
+        _mark_diverged(axes, panel, styles)
+    else:
+        _cut(axes, panel)
+
+
+def _mark_diverged(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]]) -> None:
+    """A cross at the upper edge for each step size at which a run diverged, a little lower for each further method."""
+    for place, (label, band) in enumerate(panel.bands.items()):
+        gone = band.x[~np.isfinite(band.mean)]
+        heights = np.full(len(gone), 0.97 - 0.07 * place)
+        axes.plot(gone, heights, "x", color=styles[label]["color"], transform=axes.get_xaxis_transform(), markersize=5)
+
+
+def _cut(axes: Axes, panel: TrainingPanel) -> None:
+    """Keep a curve that leaves for infinity from flattening all others."""
+    seen = [band.mean[np.isfinite(band.mean)] for band in panel.bands.values()]
+    starts = [values[0] for values in seen if len(values)]
+    if starts and max(values.max() for values in seen if len(values)) > HEADROOM * max(starts):
+        axes.set_ylim(top=HEADROOM * max(starts))
+
+
+def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warning: str, *, beside: bool) -> None:
+    """One legend for all panels, with the warning as its title; just the warning if there is nothing to explain."""
+    found: dict[str, Any] = {}
+    for axes in panels:
+        handles, names = axes.get_legend_handles_labels()
+        found |= dict(zip(names, handles, strict=True))
+    shown = [label for label in labels if label in found]
+    if not shown:
+        _warn(figure, warning)
+        return
+    legend = figure.legend(
+        [found[label] for label in shown],
+        shown,
+        loc="outside right center" if beside else "outside upper center",
+        ncols=1 if beside else 7,
+        fontsize=SMALL + 1,
+        title=warning.replace(": ", ":\n") if beside else warning,
+    )
+    legend.get_title().set(color=ALARM, fontweight="bold", fontsize=SMALL + 1.5)
+
+
+def _warn(figure: Figure, warning: str) -> None:
+    if warning:
+        figure.suptitle(warning, color=ALARM, fontsize=SMALL + 1.5, fontweight="bold")
+
+
+def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str = "") -> Figure:
+    """Pictures side by side, a row for each label.
+
+    Args:
+        rows: Grey pictures from 0 to 1, (pictures, height, width), by label; the first row is set apart.
+        caption: The settings.
+        warning: What must not be overlooked.
+
+    Example:
+        >>> len(reconstructed({"original": np.zeros((3, 4, 4)), "SGD": np.ones((3, 4, 4))}).axes)
+        2
+    """
+    columns = max(len(pictures) for pictures in rows.values())
+    with drawing():
+        figure = Figure(figsize=(1.6 + 0.5 * columns, 0.5 * len(rows) + 0.6), layout="constrained")
+        grid = figure.subplots(len(rows), 1, squeeze=False)[:, 0]
+        for axes, (label, pictures) in zip(grid, rows.items(), strict=True):
+            sheet = np.concatenate([np.pad(1 - each, ((0, 0), (0, 1)), constant_values=1) for each in pictures], axis=1)
+            axes.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+            axes.set_ylabel(label, rotation=0, ha="right", va="center")
+        grid[0].spines["bottom"].set_visible(True)
+        _warn(figure, warning)
+        settings_below(figure, caption)
+    return figure
