@@ -63,8 +63,10 @@ def results_of(
     seeds: int = 4,
     step_sizes: Mapping[str, list[float]] | None = None,
     steps: int = 200,
+    metrics: list[str] | None = None,
 ) -> Results:
     spec = _smaller(experiment(name), seeds, step_sizes or {}, steps)
+    spec = spec if metrics is None else spec.model_copy(update={"metrics": metrics})
     facts = Facts(spec.problem, "f" * 32, 1000, 16, 1, ("loss", "gradient_norm", "accuracy", "step_norm"), 0)
     own = _results(name, spec, facts, {}, loss, step_norm, accuracy, diverged)
     best = {method.name: own.best_lr(method.name) for method in spec.methods if method.follows is None}
@@ -99,7 +101,7 @@ def _results(
     runs = runs_in(table)
     method_of = {run.digest: m for m, of_lr in table.items() for of_seed in of_lr.values() for run in of_seed.values()}
     at = runs[0].evaluate_at
-    numbers: dict[str, Number] = {"loss": loss, "step_norm": step_norm, "accuracy": accuracy}
+    numbers: dict[str, Number] = {"loss": loss, "gradient_norm": loss, "step_norm": step_norm, "accuracy": accuracy}
 
     def measured(metric: str, run: Run, step: int) -> float:
         if metric == "step_norm" and step == 0:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import memgrad
-from memgrad.cli import check, comparison, data, dynamics, experiments, memories, plots, store, theory
+from memgrad.cli import check, comparison, data, dynamics, experiments, memories, plots, reproduce, store, theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +25,7 @@ app.command()(check.check)
 app.command()(experiments.init)
 app.command()(experiments.plan)
 app.command()(experiments.run)
+app.command()(reproduce.reproduce)
 app.command()(comparison.compare)
 app.command()(store.ls)
 app.command()(store.export)

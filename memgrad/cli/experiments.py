@@ -127,7 +127,7 @@ def run(
         from memgrad.experiments.store import Store, default_path
 
         chosen = Spec.load(spec)
-        trains = _engine(engine, workers, address)
+        trains = chosen_engine(engine, workers, address)
         kept = Store.open(store or default_path())
         with live(quiet=quiet or as_json) as display, _event_files(tensorboard, chosen, display) as listener:
             outcome = execute(
@@ -158,7 +158,8 @@ def _event_files(folder: Path | None, spec: Spec, display: Display) -> Iterator[
         files.close()
 
 
-def _engine(name: str, workers: int | None, address: str | None) -> Engine:
+def chosen_engine(name: str, workers: int | None, address: str | None) -> Engine:
+    """The engine with this name."""
     if name == "local":
         if address is not None:
             raise ValueError(f"--address is for --engine ray, got --engine local --address {address}.")

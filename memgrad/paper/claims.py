@@ -128,6 +128,13 @@ class Verdict:
             "rehearsal": self.rehearsal,
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict that `to_dict` made plain data of."""
+        numbers = tuple(Number(**each) for each in data["numbers"])
+        rest = {name: data[name] for name in ("outcome", "reason", "scale", "rehearsal")}
+        return cls(CLAIMS[data["id"]], numbers=numbers, seeds=tuple(data["seeds"]), **rest)
+
     def __str__(self) -> str:
         numbers = "; ".join(map(str, self.numbers))
         return f"{self.claim.id} {self.outcome}: {self.reason} {numbers}. {self.scale}."

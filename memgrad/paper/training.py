@@ -244,6 +244,8 @@ class _Table:
         self._blocks.append(tuple(np.broadcast_to(part, np.shape(block[-1])) for part in block))
 
     def columns(self) -> Columns:
+        if not self._blocks:  # nothing of it was measured
+            return {name: np.empty(0) for name in self.NAMES}
         return {name: np.concatenate([block[i] for block in self._blocks]) for i, name in enumerate(self.NAMES)}
 
 

@@ -1,0 +1,128 @@
+"""The command that reproduces the paper."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
+from memgrad.cli.live import Display, duration, live
+from memgrad.cli.terminal import refusing
+
+if TYPE_CHECKING:
+    from memgrad.paper.claims import Verdict
+    from memgrad.paper.reproduction import Reproduction
+
+COLOURS = {"reproduced": "green", "not reproduced": "red", "undecided": "yellow"}
+NUMBERS = 3
+"""So many numbers of a verdict are shown; all of them are in scoreboard.json."""
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Figures and claims, such as results R4 [all].")
+    ] = None,
+    scale: Annotated[str, typer.Option(help="quick, laptop or paper.")] = "quick",
+    store: StoreFolder = None,
+    out: Annotated[Path, typer.Option(help="The folder for figures, numbers and scoreboard.json.")] = Path(
+        "reproduction"
+    ),
+    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster [default: a local one].")] = None,
+    workers: Workers = None,
+    ending: Annotated[
+        list[str] | None, typer.Option(help="A format of the figures: png, svg or pdf; may be repeated [png, svg].")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the scoreboard and errors.")] = False,
+) -> None:
+    """Reproduce the paper: run its experiments, draw its figures, and decide its claims.
+
+    At the scale `quick`, on samples that come with memgrad, it is a rehearsal of a few minutes that decides nothing
+    about real data. `laptop` takes the complete data sets and less than two hours; `paper` is all of it, for a GPU or a
+    cluster. Called again, it goes on where it stopped, and does nothing twice.
+
+    For example:
+
+    - `memgrad reproduce`
+    - `memgrad reproduce results R4 R6 --scale laptop`
+    - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
+    """
+    with refusing():
+        from memgrad.experiments.store import Store, default_path
+        from memgrad.paper import reproduction
+        from memgrad.paper.scales import known, scales
+
+        reproduction.chosen(names or ())  # what is misspelt is said before a folder is made
+        known("scale", scale, scales())
+
+        def told(line: str) -> None:
+            if not quiet:
+                typer.echo(line, err=True)
+
+        def listening(experiment: str) -> AbstractContextManager[Display]:
+            told(f"{experiment}, {scale}")
+            return live(quiet=quiet)
+
+        chosen_engine(engine, workers, address)
+        kept = Store.open(store or default_path())
+        out.mkdir(parents=True, exist_ok=True)
+        found = reproduction.reproduce(
+            names or (),
+            scale=scale,
+            store=kept,
+            out=out,
+            engine=lambda: chosen_engine(engine, workers, address),
+            listening=listening,
+            told=told,
+            device=device,
+            formats=ending or ("png", "svg"),
+        )
+        _show(found, out)
+        if found.interrupted:
+            again = " ".join(["memgrad reproduce", *(names or ()), f"--scale {scale}"])
+            typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} goes on from there.", err=True)
+            raise typer.Exit(130)
+        if found.skipped:
+            raise typer.Exit(1)
+
+
+def _show(found: Reproduction, out: Path) -> None:
+    console = Console()
+    if found.verdicts:
+        console.print(_scoreboard(found))
+    for name, reason in found.skipped.items():
+        typer.echo(f"skipped {name}: {reason}.".replace("..", "."), err=True)
+    trained = sum(made.trained for made in found.experiments.values())
+    runs = sum(made.runs for made in found.experiments.values())
+    typer.echo(
+        f"{len(found.figures)} figures and {len(found.verdicts)} verdicts in {out}, {trained} of {runs} runs trained "
+        f"now, {duration(found.seconds)}."
+    )
+
+
+def _scoreboard(found: Reproduction) -> Table:
+    title = f"The paper's claims, {found.scale.name}"
+    if not found.scale.decides:
+        title += ": a rehearsal, which decides nothing about real data (R and A)"
+    table = Table("claim", "rule", "numbers", "verdict", "scale", title=title, show_lines=True)
+    for verdict in found.verdicts:
+        table.add_row(
+            f"{verdict.claim.id} {verdict.claim.statement}",
+            verdict.claim.rule,
+            _numbers(verdict),
+            f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]\n{verdict.reason}",
+            verdict.scale,
+        )
+    return table
+
+
+def _numbers(verdict: Verdict) -> str:
+    shown = [str(number).replace("[", "\\[") for number in verdict.numbers[:NUMBERS]]
+    more = len(verdict.numbers) - len(shown)
+    return "\n".join([*shown, *([f"and {more} more"] if more else [])])

@@ -1,0 +1,261 @@
+"""`memgrad reproduce` on tiny experiments, end to end: what is run, drawn, decided, kept, skipped, and said."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from known_results import DECIDING, REHEARSAL, evidence_of
+from typer.testing import CliRunner, Result
+
+from memgrad.cli import app
+from memgrad.experiments import driver
+from memgrad.experiments.engines.engine import Task, train
+from memgrad.experiments.events import Event
+from memgrad.experiments.spec import Spec
+from memgrad.paper import reproduction, scales
+from memgrad.paper.claims import CLAIMS, Number, Verdict
+from memgrad.paper.reproduction import Ledger, chosen, needed
+from memgrad.paper.training import TRAINING_FIGURES, WARNING, draw_rows
+from memgrad.problems.datasets import DatasetUnavailable
+
+
+class Here:
+    """An engine that trains in this process: no worker has to load torch."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self._events: list[tuple[str, Event]] = []
+
+    def start(self, task: Task) -> None:
+        problem = task.choice.load()
+        self._events += [(task.batch.key, event) for event in train(task, problem, lambda: False)]
+
+    def wait(self, seconds: float) -> list[tuple[str, Event]]:
+        found, self._events = self._events, []
+        return found
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def tiny(name: str, scale: str = "paper") -> Spec:
+    """The experiment with a few steps on a few examples of the sample."""
+    spec, tried = scales.experiment(name, "quick"), 1 if name.startswith("autoencoder") else 2
+    methods = [
+        method.model_copy(update={"lr": list(method.step_sizes)[:tried]}) if method.step_sizes else method
+        for method in spec.methods
+    ]
+    evaluate = spec.evaluate.model_copy(update={"times": 5})
+    changes: dict[str, Any] = {"steps": 4, "seeds": tried, "methods": methods, "evaluate": evaluate, "examples": 32}
+    return spec.model_copy(update=changes | ({} if spec.batch == "full" else {"batch": 16}))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    monkeypatch.setattr(reproduction, "experiment", tiny)
+    monkeypatch.setattr("memgrad.cli.reproduce.chosen_engine", lambda *_: Here())
+    folders = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
+    return lambda *words: CliRunner().invoke(app, ["reproduce", *words, *folders])
+
+
+def scoreboard(tmp_path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tmp_path / "out" / "scoreboard.json").read_text())
+    return found
+
+
+def test_a_claim_and_a_figure_end_to_end(run: Callable[..., Result], tmp_path: Path) -> None:
+    result = run("r10", "bound-beta", "S1")
+    assert result.exit_code == 0, result.output
+    board = scoreboard(tmp_path)
+    assert [each["id"] for each in board["verdicts"]] == ["S1", "R10"]
+    assert board["verdicts"][1]["outcome"] == "undecided"
+    assert board["verdicts"][1]["rehearsal"]
+    assert board["scale"]["name"] == "quick"
+    # Only what R10 needs was run: 2 step sizes of SGD and HB and 4 of MemSGD, 2 seeds, two settings.
+    assert list(board["experiments"]) == ["covtype-mini", "covtype-full"]
+    assert [made["trained"] for made in board["experiments"].values()] == [16, 16]
+    about = board["experiments"]["covtype-mini"]["abouts"][0]
+    assert {"versions", "machine", "commit", "wall_seconds"} <= about.keys()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *(f"bound-beta.{ending}" for ending in ("png", "svg", "csv", "json")),
+        *("scoreboard.json", "made.json"),
+    }
+    assert "a rehearsal, which decides nothing" in " ".join(result.output.split())
+
+
+def test_a_second_call_does_nothing_twice(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("R10", "bound-beta", "S1").exit_code == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("bound-beta.*")}
+    first = scoreboard(tmp_path)["verdicts"]
+    monkeypatch.setattr(reproduction, "draw", lambda *_: pytest.fail("drawn again"))
+    monkeypatch.setattr(reproduction.verdicts, "judge", lambda *_: pytest.fail("judged again"))
+    monkeypatch.setattr(Here, "start", lambda *_: pytest.fail("trained again"))
+    result = run("R10", "bound-beta", "S1")
+    assert result.exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("bound-beta.*")} == before
+    assert scoreboard(tmp_path)["verdicts"] == first
+    assert "0 of 32 runs trained now" in " ".join(result.output.split())
+
+
+def test_what_was_made_by_other_code_is_made_again(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("bound-beta").exit_code == 0
+    before = (tmp_path / "out" / "bound-beta.png").stat().st_mtime_ns
+    monkeypatch.setattr(reproduction, "source_digest", lambda: "other")
+    assert run("bound-beta").exit_code == 0
+    assert (tmp_path / "out" / "bound-beta.png").stat().st_mtime_ns > before
+
+
+def test_digits_come_from_rows(run: Callable[..., Result], tmp_path: Path) -> None:
+    result = run("rec", "--ending", "pdf")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "rec.pdf").exists()
+    with (tmp_path / "out" / "rec.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    assert labels[:3] == ["original", "SGD", "HB, best lr"]
+    assert len(rows) == len(labels) * 10 * 28 * 28
+    originals = np.array([float(row["value"]) for row in rows if row["label"] == "original"])
+    sample = tiny("autoencoder-mini").choice.load()
+    assert sample.test is not None
+    assert np.allclose(originals, sample.test[0][:10].numpy().ravel())
+    # Trained or not, pixels are probabilities.
+    assert all(0 <= float(row["value"]) <= 1 for row in rows)
+
+
+def test_a_missing_data_set_skips_what_needs_it_and_the_exit_status_tells(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = driver.facts_of
+
+    def missing(choice: Any, *args: Any, **options: Any) -> Any:
+        if choice.name == "cifar10-cnn":
+            raise DatasetUnavailable("cifar-10 is nowhere to be had; memgrad data get cifar-10 says why.")
+        return loaded(choice, *args, **options)
+
+    monkeypatch.setattr(driver, "facts_of", missing)
+    result = run("A1", "R10")
+    assert result.exit_code == 1
+    assert "skipped polyadam: cifar-10 is nowhere to be had" in result.output
+    assert "skipped A1: it needs polyadam." in result.output
+    board = scoreboard(tmp_path)
+    assert [each["id"] for each in board["verdicts"]] == ["R10"]
+    assert set(board["skipped"]) == {"polyadam", "A1"}
+
+
+def test_an_interrupted_call_says_how_to_go_on(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduction, "execute", lambda *_, **__: driver.Outcome(interrupted=True))
+    result = run("R10")
+    assert result.exit_code == 130
+    assert "memgrad reproduce R10 --scale quick goes on from there" in " ".join(result.output.split())
+    assert scoreboard(tmp_path)["interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["result"], "The nearest: results"),
+        (["r11"], "The nearest: R1"),
+        (["R4", "--scale", "labtop"], "unknown scale 'labtop'. Did you mean 'laptop'?"),
+        (["R4", "--engine", "slurm"], "the engine is local or ray, got 'slurm'"),
+        (["bound-beta", "--ending", "gif"], "a figure is saved as png, svg, pdf"),
+    ],
+)
+def test_what_is_misspelt_is_answered_before_anything_is_run(
+    words: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["reproduce", *words])
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.output.replace("│", " ").split())
+
+
+def test_names_choose_what_is_run() -> None:
+    assert chosen([]) == reproduction.NAMES
+    assert chosen(["a1", "Results", "a1"]) == ("results", "A1")
+    assert needed(["S1", "memories"]) == ()
+    assert needed(["R2"]) == tuple(f"{p}-{s}" for p in ("autoencoder", "mlp", "cnn") for s in ("mini", "full"))
+    assert needed(reproduction.NAMES) == scales.EXPERIMENTS
+
+
+def test_a_ledger_that_is_damaged_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "made.json").write_text("{")
+    ledger = Ledger(tmp_path)
+    assert ledger.verdict("S6", "key") is None
+    verdict = Verdict(
+        CLAIMS["S6"], "reproduced", (Number("d", float("inf")), Number("e", 1.0, 0.5, 2.0)), "r", "s", (1,)
+    )
+    ledger.keep("S6", "key", verdict=verdict.to_dict())
+    assert Ledger(tmp_path).verdict("S6", "key") == verdict
+    assert Ledger(tmp_path).verdict("S6", "other") is None
+
+
+# --- the figures ---
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Any:
+    return evidence_of()
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINING_FIGURES if name != "rec"])
+def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> None:
+    drawn = draw_rows(name, evidence, lambda: np.zeros((10, 28, 28)))
+    columns = drawn.columns
+    assert len({len(column) for column in columns.values()}) == 1
+    panels = {"padam": 2, "acc": 6}.get(name, 8)
+    assert len(drawn.figure.axes) == panels
+    assert np.all((columns["low"] <= columns["mean"]) & (columns["mean"] <= columns["high"]))
+    assert set(drawn.about()["experiments"]) == set(TRAINING_FIGURES[name].needs)
+
+
+def test_what_was_not_measured_is_said() -> None:
+    evidence = evidence_of(names=TRAINING_FIGURES["gradnorm"].needs, metrics=["loss"])
+    figure = draw_rows("gradnorm", evidence, lambda: np.zeros((10, 28, 28))).figure
+    assert [axes.texts[0].get_text() for axes in figure.axes] == ["not measured\nat the scale\nlaptop"] * 8
+
+
+def test_the_loss_is_averaged_as_its_axis_shows_it(evidence: Any) -> None:
+    columns = draw_rows("results", evidence, lambda: np.zeros((10, 28, 28))).columns
+    here = (columns["experiment"] == "mlp-mini") & (columns["method"] == "SGD") & (columns["step"] == 200)
+    results = evidence["mlp-mini"]
+    values = results.curve("SGD", "loss").values[-1]
+    assert columns["mean"][here] == pytest.approx(np.exp(np.log(values).mean()))
+    assert columns["lr"][here] == pytest.approx(0.05)
+
+
+def test_heavy_ball_is_also_shown_at_the_step_size_of_sgd(evidence: Any) -> None:
+    columns = draw_rows("results", evidence, lambda: np.zeros((10, 28, 28))).columns
+    mine = (columns["experiment"] == "cnn-full") & (columns["method"] == "HB")
+    assert set(columns["lr"][mine].tolist()) == {0.005, 0.05}
+
+
+def test_step_sizes_mark_the_selected_and_the_papers(evidence: Any) -> None:
+    figure = draw_rows("step-sizes", evidence, lambda: np.zeros((10, 28, 28))).figure
+    autoencoder = figure.axes[1]
+    vertical = {float(np.asarray(line.get_xdata())[0]) for line in autoencoder.lines if line.get_linestyle() == ":"}
+    assert vertical == {0.05, 0.005}
+    filled = [line for line in autoencoder.lines if line.get_markersize() == 6 and len(np.asarray(line.get_xdata()))]
+    assert {float(np.asarray(line.get_xdata())[0]) for line in filled} == {0.05, 0.005}
+
+
+def test_a_rehearsal_is_marked_on_every_figure(evidence: Any) -> None:
+    rehearsal = type(evidence)(REHEARSAL, evidence.results, evidence.plateau)
+    for scale_evidence, marked in ((rehearsal, True), (evidence, False)):
+        figure = draw_rows("padam", scale_evidence, lambda: np.zeros((10, 28, 28))).figure
+        titles = [legend.get_title().get_text().replace("\n", " ") for legend in figure.legends]
+        assert (WARNING in titles) == marked
+    assert DECIDING.decides
