@@ -1,0 +1,4 @@
+/** Replaced by the MathML of the formula while the page is built; see build/formulas.ts. */
+declare function tex(formula: TemplateStringsArray): string;
+
+declare module "*.css";

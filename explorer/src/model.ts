@@ -1,0 +1,178 @@
+/** What the panels draw, computed from the state, and computed again only when what it depends on has changed. */
+
+import { boundOf } from "./bounds";
+import { ensemble } from "./ensemble";
+import { gradientFlow, heavyBallFlow, memoryFlow } from "./flow";
+import { landscape, type Landscape } from "./landscape";
+import { inTimeOf, type Memory } from "./memory";
+import { METHODS, run, type MethodName, type Setting } from "./methods";
+import { expectedLoss, flowVariance, hasFiniteVariance } from "./moments";
+import { normals } from "./noise";
+import { passport, weights } from "./passport";
+import type { State } from "./state";
+import { parseMemory } from "./textform";
+import { polynomialWarp, timeWarp, type TimeWarp } from "./timewarp";
+import { polynomial } from "./families";
+
+/** The function, keeping its latest result for as long as its arguments stay the same. */
+function keepLatest<Arguments extends readonly unknown[], Result>(
+  compute: (...args: Arguments) => Result,
+): (...args: Arguments) => Result {
+  let known: { args: Arguments; result: Result } | null = null;
+  return (...args) => {
+    if (known === null || args.some((each, i) => each !== known!.args[i])) known = { args, result: compute(...args) };
+    return known.result;
+  };
+}
+
+function forEachMethod<Made>(make: (method: MethodName) => Made): Record<MethodName, Made> {
+  return Object.fromEntries(METHODS.map((method) => [method, make(method)])) as Record<MethodName, Made>;
+}
+
+export const memoryOf = keepLatest((text: string): Memory => parseMemory(text));
+export const weightsAt = keepLatest(weights);
+export const passportAt = keepLatest(passport);
+export const landscapeOf = keepLatest(landscape);
+const settingOf = keepLatest((memory: Memory, lr: number, momentum: number): Setting => ({ memory, lr, momentum }));
+const noiseOf = keepLatest((steps: number, runs: number, seed: number) => normals(2 * steps * runs, seed));
+
+/** A setting for a method that ignores the memory, so that its results outlive changes of the memory. */
+const NO_MEMORY = polynomial(1);
+
+function settingFor(method: MethodName, state: State): Setting {
+  const memory = method === "memory" ? memoryOf(state.memory) : NO_MEMORY;
+  return settings[method](memory, state.lr, method === "hb" ? state.momentum : 0);
+}
+const settings = forEachMethod(() => keepLatest(settingOf));
+
+const paths = forEachMethod((method) =>
+  keepLatest((setting: Setting, f: Landscape, x: number, y: number, steps: number, sigma: number, seed: number) =>
+    run(method, setting, f, [x, y], steps, sigma, sigma > 0 ? pathNoise(steps, 1, seed) : null),
+  ),
+);
+const pathNoise = keepLatest((steps: number, runs: number, seed: number) => normals(2 * steps * runs, seed));
+
+/** All iterates of one run of a method: x_0, y_0, x_1, y_1, ... */
+export function pathOf(method: MethodName, state: State): Float64Array {
+  const f = landscapeOf(state.f, state.kappa);
+  return paths[method](settingFor(method, state), f, state.x, state.y, state.steps, state.noise, state.seed);
+}
+
+/** The memory's path in continuous time at t = k lr, k = 0, ..., K; null where it has no memory function. */
+export function odeOf(state: State): Float64Array | null {
+  return ode(memoryOf(state.memory), landscapeOf(state.f, state.kappa), state.x, state.y, state.lr, state.steps);
+}
+const ode = keepLatest((memory: Memory, f: Landscape, x: number, y: number, lr: number, steps: number) => {
+  const times = Float64Array.from({ length: steps }, (_, k) => (k + 1) * lr);
+  const m = inTimeOf(memory, lr);
+  if (m === null && memory.family !== "inst") return null;
+  const later = m === null ? gradientFlow(f, [x, y], times) : memoryFlow(m, f, [x, y], times);
+  return later === null ? null : Float64Array.of(x, y, ...later);
+});
+
+const ensembles = forEachMethod((method) =>
+  keepLatest(
+    (setting: Setting, f: Landscape, x: number, y: number, steps: number, sigma: number, seed: number, runs: number) =>
+      ensemble(method, setting, f, [x, y], steps, sigma, noiseOf(steps, runs, seed), runs),
+  ),
+);
+
+/** Many noisy runs of a method. Seeds differ from those of the single run, so that it is none of them. */
+export function ensembleOf(method: MethodName, state: State) {
+  const f = landscapeOf(state.f, state.kappa);
+  const { x, y, steps, noise, seed, runs } = state;
+  return ensembles[method](settingFor(method, state), f, x, y, steps, noise, seed + 20_000, runs);
+}
+
+const losses = forEachMethod((method) =>
+  keepLatest((setting: Setting, f: Landscape, x: number, y: number, sigma: number, steps: number) =>
+    f.spectrum === null ? null : expectedLoss(method, setting, f.spectrum, [x, y], sigma, steps),
+  ),
+);
+
+/** E f(x_k) exactly, on a quadratic. */
+export function exactLossOf(method: MethodName, state: State): Float64Array | null {
+  const f = landscapeOf(state.f, state.kappa);
+  return losses[method](settingFor(method, state), f, state.x, state.y, state.noise, state.steps);
+}
+
+/** E f(X(k lr)) of MG-SDE, on a quadratic. */
+export function flowLossOf(state: State): Float64Array | null {
+  const memory = memoryOf(state.memory);
+  return flowLoss(memory, landscapeOf(state.f, state.kappa), odeOf(state), state.lr, state.noise, state.steps);
+}
+const flowLoss = keepLatest(
+  (memory: Memory, f: Landscape, mean: Float64Array | null, lr: number, noise: number, steps: number) => {
+    const m = inTimeOf(memory, lr);
+    if (m === null || mean === null || f.spectrum === null || !hasFiniteVariance(m)) return null;
+    const times = Float64Array.from({ length: steps }, (_, k) => (k + 1) * lr);
+    const loss = new Float64Array(steps + 1);
+    for (const i of [0, 1]) {
+      const lam = f.spectrum[i];
+      const variance = flowVariance("memory", m.rate, lam, times);
+      if (variance === null) return null;
+      // The volatility of the SDE that models steps of size lr is sqrt(lr) times the gradient's noise.
+      for (let k = 0; k <= steps; k++) {
+        loss[k] += (lam * (mean[2 * k + i] ** 2 + (k === 0 ? 0 : lr * noise ** 2 * variance[k - 1]))) / 2;
+      }
+    }
+    return loss;
+  },
+);
+
+export function boundFor(state: State) {
+  const f = landscapeOf(state.f, state.kappa);
+  return bound(memoryOf(state.memory), state.lr, f, state.x, state.y, state.noise, state.steps);
+}
+const bound = keepLatest(
+  (memory: Memory, lr: number, f: Landscape, x: number, y: number, noise: number, steps: number) =>
+    boundOf(memory, lr, f, [x, y], noise, steps),
+);
+
+/** Two solutions of two equations along one path. */
+export interface Warped {
+  /** The memory that is warped; linear memory where the chosen one has no warp. */
+  readonly memory: Memory;
+  readonly isChosen: boolean;
+  readonly warp: TimeWarp;
+  /** The heavy ball's clock. */
+  readonly t: Float64Array;
+  /** The memory's clock beside it, between t and tau(t). */
+  readonly tau: Float64Array;
+  readonly memoryPath: Float64Array;
+  readonly heavyBallPath: Float64Array;
+}
+
+const WARP_POINTS = 480;
+/** Later than this the paths have settled, and their ripples only cost time. */
+const LATEST = 60;
+
+export function warpEnd(state: State): number {
+  return Math.min(LATEST, state.steps * state.lr);
+}
+
+export function warpedOf(state: State): Warped | null {
+  const f = landscapeOf(state.f, state.kappa);
+  return warped(memoryOf(state.memory), f, state.x, state.y, state.lr, warpEnd(state), state.warp);
+}
+const warped = keepLatest(
+  (memory: Memory, f: Landscape, x: number, y: number, lr: number, end: number, share: number): Warped | null => {
+    const { warp, chosen } = warpFor(memory, lr);
+    const t = Float64Array.from({ length: WARP_POINTS + 1 }, (_, i) => (end * i) / WARP_POINTS);
+    const tau = t.map((time) => (1 - share) * time + share * warp.memoryTime(time));
+    const later = heavyBall(warp, f, x, y, t);
+    if (later === null) return null;
+    const m = inTimeOf(chosen, lr)!;
+    const memoryPath = Float64Array.of(x, y, ...memoryFlow(m, f, [x, y], tau.subarray(1)));
+    return { memory: chosen, isChosen: chosen === memory, warp, t, tau, memoryPath, heavyBallPath: later };
+  },
+);
+const heavyBall = keepLatest((warp: TimeWarp, f: Landscape, x: number, y: number, t: Float64Array) => {
+  const later = heavyBallFlow(warp.viscosity, warp.q, f, [x, y], t.subarray(1));
+  return later === null ? null : Float64Array.of(x, y, ...later);
+});
+const LINEAR = polynomial(2);
+const warpFor = keepLatest((memory: Memory, lr: number): { warp: TimeWarp; chosen: Memory } => {
+  const warp = timeWarp(memory, inTimeOf(memory, lr), lr);
+  return warp === null ? { warp: polynomialWarp(2), chosen: LINEAR } : { warp, chosen: memory };
+});

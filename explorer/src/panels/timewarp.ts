@@ -1,0 +1,141 @@
+/** Panel 4: memory and a heavy ball run through one path at different speeds. */
+
+import { scaleLinear, scaleLog } from "d3-scale";
+
+import { describe } from "../announce";
+import { slider, stops, type Control } from "../controls";
+import { landscapeOf, warpEnd, warpedOf, type Warped } from "../model";
+import { short } from "../numbers";
+import { STYLES } from "../palette";
+import { Plot } from "../plot";
+import type { State } from "../state";
+import type { Store } from "../store";
+import { Terrain } from "../terrain";
+import { canvasOf, find, place, write, type Panel } from "./panel";
+
+export class TimeWarpPanel implements Panel {
+  readonly #store: Store;
+  readonly #race: Plot;
+  readonly #clock: Plot;
+  readonly #terrain = new Terrain();
+  readonly #warp: Control;
+
+  constructor(store: Store) {
+    this.#store = store;
+    const redraw = () => store.redraw();
+    this.#race = new Plot(canvasOf("race"), redraw, { top: 0, right: 0, bottom: 0, left: 0 });
+    this.#clock = new Plot(canvasOf("clock"), redraw);
+    this.#warp = slider({
+      label: "warp of the memory’s clock",
+      values: stops([0, 1, 0.01]),
+      get: () => store.state.warp,
+      set: (warp) => store.set({ warp }),
+      text: (value) => (value === 0 ? "0: the same clock" : value === 1 ? "1: warped" : String(value)),
+    });
+    place("warp-sliders", [this.#warp]);
+  }
+
+  draw(): void {
+    const { state } = this.#store;
+    this.#warp.show();
+    if (!this.#race.isVisible && !this.#clock.isVisible) return;
+    const warped = warpedOf(state);
+    write(find("warp-note"), this.#note(state, warped));
+    write(find("warp-partner"), this.#partner(warped));
+    if (warped === null) return;
+    this.#drawRace(state, warped);
+    this.#drawClock(state, warped);
+  }
+
+  summary(): string {
+    const { state } = this.#store;
+    const warped = warpedOf(state);
+    if (warped === null) return "";
+    const time = this.#time(state);
+    return `At time ${short(time)} the heavy ball is where the memory is at time ${short(warped.warp.memoryTime(time))}.`;
+  }
+
+  #time(state: State): number {
+    return (warpEnd(state) * state.k) / state.steps;
+  }
+
+  #partner(warped: Warped | null): string {
+    if (warped === null) return "";
+    const { memory, warp } = warped;
+    if (memory.family === "poly") {
+      const q = short(warp.q);
+      return `${memory.text} is the heavy ball with viscosity ${q}/t${warp.q === 3 ? ": Nesterov’s equation" : ""}`;
+    }
+    if (memory.family === "exp") return `${memory.text} is the heavy ball with viscosity √α coth(√α t)`;
+    return `${memory.family === "draw" ? "this memory" : memory.text} is a heavy ball too, with a viscosity of its own`;
+  }
+
+  #note(state: State, warped: Warped | null): string {
+    if (warped === null) return "The heavy ball leaves the landscape here: choose another start or landscape.";
+    const time = this.#time(state);
+    const tau = warped.warp.memoryTime(time);
+    const sentence = `At t = ${short(time)} the heavy ball is where the memory is at t = ${short(tau)}.`;
+    return warped.isChosen ? sentence : `The chosen memory has no warp, so linear memory is shown. ${sentence}`;
+  }
+
+  #drawRace(state: State, warped: Warped): void {
+    const plot = this.#race;
+    if (!plot.begin()) return;
+    const view = this.#terrain.draw(plot, landscapeOf(state.f, state.kappa));
+    const { memoryPath, heavyBallPath, t } = warped;
+    const at = (path: Float64Array) => (i: number): [number, number] => [view.x(path[2 * i]), view.y(path[2 * i + 1])];
+    const done = Math.ceil((state.k / state.steps) * (t.length - 1)) + 1;
+    plot.line(t.length, at(memoryPath), { color: "--memory", width: 8, alpha: 0.14 });
+    plot.line(t.length, at(heavyBallPath), { ...STYLES.nag, width: 1.25, alpha: 0.5 });
+    plot.line(done, at(memoryPath), { color: "--memory", width: 8, alpha: 0.4 });
+    plot.line(done, at(heavyBallPath), { ...STYLES.nag, width: 2.25 });
+    const now = (state.k / state.steps) * (t.length - 1);
+    const [mx, my] = between(memoryPath, now);
+    const [hx, hy] = between(heavyBallPath, now);
+    // The labels stand on the far sides of the two runners.
+    const isAbove = my >= hy;
+    plot.marker(STYLES.memory, view.x(mx), view.y(my), 9);
+    plot.marker(STYLES.nag, view.x(hx), view.y(hy), 7);
+    const partner = warped.warp.q === 3 ? "Nesterov" : "heavy ball";
+    plot.label("memory", view.x(mx), view.y(my) + (isAbove ? -19 : 19), "--memory", "center");
+    plot.label(partner, view.x(hx), view.y(hy) + (isAbove ? 19 : -19), "--nag", "center");
+    describe(plot.canvas, `Map with the memory and the heavy ball on one path. ${this.summary()}`);
+  }
+
+  #drawClock(state: State, warped: Warped): void {
+    const plot = this.#clock;
+    if (!plot.begin()) return;
+    const f = landscapeOf(state.f, state.kappa);
+    const { memoryPath, heavyBallPath, t } = warped;
+    const end = t[t.length - 1];
+    const first = Math.max(f.value(state.x, state.y), 1e-6);
+    const x = scaleLinear([0, end], [plot.left, plot.right]);
+    const y = scaleLog([first * 1e-5, first * 3], [plot.bottom, plot.top]);
+    plot.axes({ x, y, xLabel: "time t of the heavy ball", yLabel: "f − f*", yIsLog: true, yTicks: 6 });
+    const loss = (path: Float64Array) => (i: number): [number, number] => [
+      x(t[i]),
+      y(Math.max(1e-300, f.value(path[2 * i], path[2 * i + 1]))),
+    ];
+    plot.inside(() => {
+      plot.line(t.length, loss(memoryPath), { color: "--memory", width: 7, alpha: 0.4 });
+      plot.line(t.length, loss(heavyBallPath), { ...STYLES.nag, width: 2 });
+      const now = Math.round((state.k / state.steps) * (t.length - 1));
+      plot.line(2, (i) => [x(t[now]), i === 0 ? plot.top : plot.bottom], { color: "--ink", width: 1, dash: [2, 3] });
+      plot.marker(STYLES.memory, ...loss(memoryPath)(now), 7);
+      plot.marker(STYLES.nag, ...loss(heavyBallPath)(now), 5.5);
+    });
+    describe(
+      plot.canvas,
+      `The loss of both over time. ${state.warp === 1 ? "With the clock warped, the curves coincide." : ""} ${this.summary()}`,
+    );
+  }
+}
+
+function between(path: Float64Array, i: number): [number, number] {
+  const low = Math.min(Math.floor(i), path.length / 2 - 2);
+  const share = i - low;
+  return [
+    path[2 * low] + share * (path[2 * low + 2] - path[2 * low]),
+    path[2 * low + 1] + share * (path[2 * low + 3] - path[2 * low + 1]),
+  ];
+}
