@@ -1,8 +1,8 @@
 import { defineConfig } from "vite";
 import { viteSingleFile } from "vite-plugin-singlefile";
 
-import { formulas } from "./build/formulas";
-import { provenance } from "./build/provenance";
+import { formulas } from "./plugins/formulas";
+import { provenance } from "./plugins/provenance";
 
 export default defineConfig({
   plugins: [formulas(), provenance(import.meta.dirname), viteSingleFile({ removeViteModuleLoader: true })],

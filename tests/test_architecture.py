@@ -27,9 +27,10 @@ ARROWS: dict[str, set[str]] = {
     "figures": {"memory", "dynamics", "theory", "problems", "experiments", "extras", "files"},
     "paper": {"memory", "optim", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures"}
     | {"extras", "files"},
+    "explorer": {"memory"},
     "__init__": {"memory", "optim"},
     "cli": {"memory", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures", "paper"}
-    | {"extras", "files", "__init__"},
+    | {"explorer", "extras", "files", "__init__"},
     "__main__": {"cli", "extras"},
 }
 # part -> the packages it may import when it is loaded, beside the standard library.
@@ -47,6 +48,7 @@ LOADED_PACKAGES: dict[str, set[str]] = {
     "experiments": {"numpy", "torch", "pydantic"},
     "figures": {"numpy", "matplotlib"},
     "paper": {"numpy", "matplotlib"},
+    "explorer": set(),
     "cli": {"typer", "rich"},
     "__init__": set(),
     "__main__": set(),
@@ -136,6 +138,8 @@ def test_the_arrows_have_no_cycle() -> None:
         ("figures/style.py", "from memgrad import paper", "figures must not import paper"),
         ("paper/claims.py", "from memgrad import cli", "paper must not import cli"),
         ("paper/claims.py", "import scipy", "paper must not load scipy"),
+        ("explorer/__init__.py", "from memgrad import theory", "explorer must not import theory"),
+        ("explorer/__init__.py", "import numpy", "explorer must not load numpy"),
         ("__init__.py", "import torch", "__init__ must not load torch"),
         ("utilities.py", "", "has no arrows"),
     ],

@@ -3,13 +3,17 @@
 import type { Landscape } from "./landscape";
 import { run, type MethodName, type Setting } from "./methods";
 
+/** Steps at which the spread is known: more could not be told apart on a screen. */
+const POINTS = 160;
+
 export interface Ensemble {
   readonly runs: number;
   /** Element 2 (k runs + i) is the first coordinate of run i at step k. */
   readonly x: Float64Array;
   /** Mean of f(x_k) - f* over the runs, k = 0, ..., K. */
   readonly mean: Float64Array;
-  /** The tenth and the ninetieth percentile. */
+  /** The tenth and the ninetieth percentile, at the steps `at`. */
+  readonly at: readonly number[];
   readonly low: Float64Array;
   readonly high: Float64Array;
 }
@@ -25,21 +29,26 @@ export function ensemble(
   runs: number,
 ): Ensemble {
   const x = run(method, setting, f, start, steps, sigma, noise, runs);
+  const n = Math.min(POINTS, steps);
+  const at = Array.from({ length: n + 1 }, (_, i) => Math.round((i * steps) / n));
   const mean = new Float64Array(steps + 1);
-  const low = new Float64Array(steps + 1);
-  const high = new Float64Array(steps + 1);
+  const low = new Float64Array(at.length);
+  const high = new Float64Array(at.length);
   const values = new Float64Array(runs);
+  let next = 0;
   for (let k = 0; k <= steps; k++) {
     let sum = 0;
     for (let i = 0; i < runs; i++) {
-      const at = 2 * (k * runs + i);
-      values[i] = f.value(x[at], x[at + 1]);
+      const from = 2 * (k * runs + i);
+      values[i] = f.value(x[from], x[from + 1]);
       sum += values[i];
     }
     mean[k] = sum / runs;
+    if (k !== at[next]) continue;
     values.sort();
-    low[k] = values[Math.floor(0.1 * (runs - 1))];
-    high[k] = values[Math.ceil(0.9 * (runs - 1))];
+    low[next] = values[Math.floor(0.1 * (runs - 1))];
+    high[next] = values[Math.ceil(0.9 * (runs - 1))];
+    next++;
   }
-  return { runs, x, mean, low, high };
+  return { runs, x, mean, at, low, high };
 }

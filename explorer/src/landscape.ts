@@ -41,7 +41,8 @@ function quadratic(kappa: number): Landscape {
 const QUARTIC: Landscape = {
   ...AROUND_ORIGIN,
   name: "quartic",
-  value: (x, y) => 0.8 * x ** 4 + 0.4 * y ** 4,
+  // Products, because ** takes ten times as long.
+  value: (x, y) => 0.8 * (x * x) * (x * x) + 0.4 * (y * y) * (y * y),
   gradient: (x, y, out) => {
     out[0] = 3.2 * x * x * x;
     out[1] = 1.6 * y * y * y;
@@ -75,7 +76,10 @@ const LOG_COSH: Landscape = {
 /** Rosenbrock's valley, made gentle enough for the step sizes of the other landscapes. */
 const VALLEY: Landscape = {
   name: "valley",
-  value: (x, y) => ((1 - x) ** 2 / 5 + (y - x * x) ** 2) / 4,
+  value: (x, y) => {
+    const bend = y - x * x;
+    return (((1 - x) * (1 - x)) / 5 + bend * bend) / 4;
+  },
   gradient: (x, y, out) => {
     const bend = y - x * x;
     out[0] = ((x - 1) / 5 - 2 * x * bend) / 2;

@@ -15,6 +15,7 @@ import { TimeWarpPanel } from "./panels/timewarp";
 import { Transport } from "./panels/transport";
 import type { State, Theme } from "./state";
 import { Store } from "./store";
+import { Terrain } from "./terrain";
 
 const ADDRESS_DELAY = 250;
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -29,12 +30,13 @@ const story = new Story(store, () => {
   // Reduced motion: the view stands at the step it was made for.
   if (!calm.matches) transport.play(0);
 });
+const terrain = new Terrain();
 const panels: readonly Panel[] = [
   story,
   new MemoryPanel(store),
-  new LandscapePanel(store),
-  new EnsemblePanel(store),
-  new TimeWarpPanel(store),
+  new LandscapePanel(store, terrain),
+  new EnsemblePanel(store, terrain),
+  new TimeWarpPanel(store, terrain),
   transport,
 ];
 

@@ -1,4 +1,4 @@
-/** The landscape from above: tinted level sets, drawn once and kept until landscape, size or theme change. */
+/** The landscape from above: tinted level sets, painted once for all maps and kept until landscape or theme change. */
 
 import { contours } from "d3-contour";
 import { interpolateRgb } from "d3-interpolate";
@@ -8,68 +8,82 @@ import type { Landscape } from "./landscape";
 import { colour } from "./palette";
 import type { Plot, Scale } from "./plot";
 
-const [COLUMNS, ROWS] = [112, 84];
-const LEVELS = 13;
+const [COLUMNS, ROWS] = [96, 72];
+const LEVELS = 12;
 
 export interface View {
   readonly x: Scale;
   readonly y: Scale;
 }
 
+type Levels = ReturnType<ReturnType<typeof contours>>;
+
 export class Terrain {
-  readonly #image = document.createElement("canvas");
-  #made: readonly unknown[] = [];
+  #levels: Levels = [];
+  #of: Landscape | null = null;
+  #colours = "";
+  /** Painted maps by their size: those of the panels are alike, so that there is usually one. */
+  readonly #painted = new Map<string, HTMLCanvasElement>();
 
   /** Draws the landscape over the whole plot, and returns the scales of its coordinates. */
   draw(plot: Plot, f: Landscape): View {
     const x = scaleLinear([...f.view.x], [0, plot.width]);
     const y = scaleLinear([...f.view.y], [plot.height, 0]);
-    const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    const key = [f, plot.width, plot.height, ratio, colour("--surface")];
-    if (key.some((each, i) => each !== this.#made[i])) this.#paint(plot, f, ratio);
-    this.#made = key;
-    plot.context.drawImage(this.#image, 0, 0, plot.width, plot.height);
+    if (f !== this.#of) this.#levels = levelsOf(f);
+    if (f !== this.#of || colour("--surface") !== this.#colours) this.#painted.clear();
+    this.#of = f;
+    this.#colours = colour("--surface");
+    const { width, height } = plot.canvas;
+    const key = `${width} ${height}`;
+    const image = this.#painted.get(key) ?? paint(this.#levels, width, height);
+    this.#painted.set(key, image);
+    plot.context.drawImage(image, 0, 0, plot.width, plot.height);
     const [mx, my] = f.minimiser;
     cross(plot.context, x(mx), y(my));
     return { x, y };
   }
+}
 
-  #paint(plot: Plot, f: Landscape, ratio: number): void {
-    const heights = new Array<number>(COLUMNS * ROWS);
-    const [dx, dy] = [(f.view.x[1] - f.view.x[0]) / COLUMNS, (f.view.y[1] - f.view.y[0]) / ROWS];
-    let highest = 0;
-    for (let j = 0; j < ROWS; j++) {
-      for (let i = 0; i < COLUMNS; i++) {
-        const value = f.value(f.view.x[0] + (i + 0.5) * dx, f.view.y[1] - (j + 0.5) * dy);
-        heights[j * COLUMNS + i] = value;
-        highest = Math.max(highest, value);
-      }
-    }
-    this.#image.width = Math.round(plot.width * ratio);
-    this.#image.height = Math.round(plot.height * ratio);
-    const c = this.#image.getContext("2d")!;
-    c.scale(this.#image.width / COLUMNS, this.#image.height / ROWS);
-    c.fillStyle = colour("--low");
-    c.fillRect(0, 0, COLUMNS, ROWS);
-    // Levels in even ratios show the bottom of the valley as well as its walls.
-    const thresholds = Array.from({ length: LEVELS }, (_, i) => highest * 10 ** (-3 + (3 * i) / LEVELS));
-    const shade = interpolateRgb(colour("--low"), colour("--high"));
-    const tint = contours().size([COLUMNS, ROWS]).thresholds(thresholds);
-    c.lineWidth = COLUMNS / plot.width;
-    for (const [i, level] of tint(heights).entries()) {
-      c.beginPath();
-      for (const polygon of level.coordinates) {
-        for (const ring of polygon) {
-          ring.forEach(([u, v], at) => (at === 0 ? c.moveTo(u, v) : c.lineTo(u, v)));
-          c.closePath();
-        }
-      }
-      c.fillStyle = shade((i + 1) / LEVELS);
-      c.fill();
-      c.strokeStyle = colour("--contour");
-      c.stroke();
+function levelsOf(f: Landscape): Levels {
+  const heights = new Array<number>(COLUMNS * ROWS);
+  const [dx, dy] = [(f.view.x[1] - f.view.x[0]) / COLUMNS, (f.view.y[1] - f.view.y[0]) / ROWS];
+  let highest = 0;
+  for (let j = 0; j < ROWS; j++) {
+    for (let i = 0; i < COLUMNS; i++) {
+      const value = f.value(f.view.x[0] + (i + 0.5) * dx, f.view.y[1] - (j + 0.5) * dy);
+      heights[j * COLUMNS + i] = value;
+      highest = Math.max(highest, value);
     }
   }
+  // Levels in even ratios show the bottom of the valley as well as its walls.
+  const thresholds = Array.from({ length: LEVELS }, (_, i) => highest * 10 ** (-3 + (3 * i) / LEVELS));
+  return contours().size([COLUMNS, ROWS]).thresholds(thresholds)(heights);
+}
+
+function paint(levels: Levels, width: number, height: number): HTMLCanvasElement {
+  const image = document.createElement("canvas");
+  image.width = width;
+  image.height = height;
+  const c = image.getContext("2d")!;
+  c.scale(width / COLUMNS, height / ROWS);
+  c.fillStyle = colour("--low");
+  c.fillRect(0, 0, COLUMNS, ROWS);
+  const shade = interpolateRgb(colour("--low"), colour("--high"));
+  c.lineWidth = 1.2 * (COLUMNS / width);
+  c.strokeStyle = colour("--contour");
+  for (const [i, level] of levels.entries()) {
+    c.beginPath();
+    for (const polygon of level.coordinates) {
+      for (const ring of polygon) {
+        ring.forEach(([u, v], at) => (at === 0 ? c.moveTo(u, v) : c.lineTo(u, v)));
+        c.closePath();
+      }
+    }
+    c.fillStyle = shade((i + 1) / LEVELS);
+    c.fill();
+    c.stroke();
+  }
+  return image;
 }
 
 function cross(c: CanvasRenderingContext2D, x: number, y: number): void {

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 import memgrad
-from memgrad.cli import check, comparison, data, dynamics, experiments, memories, plots, reproduce, store, theory
+from memgrad.cli import (
+    check,
+    comparison,
+    data,
+    dynamics,
+    experiments,
+    explore,
+    memories,
+    plots,
+    reproduce,
+    store,
+    theory,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,6 +42,7 @@ app.command()(comparison.compare)
 app.command()(store.ls)
 app.command()(store.export)
 app.command()(store.gc)
+app.command()(explore.explore)
 app.add_typer(data.app, name="data")
 app.add_typer(plot, name="plot")
 plot.command("memories")(memories.plot_memories)

@@ -11,7 +11,7 @@ import { STYLES, colour } from "../palette";
 import { Plot } from "../plot";
 import type { State } from "../state";
 import type { Store } from "../store";
-import { Terrain, type View } from "../terrain";
+import type { Terrain, View } from "../terrain";
 import { legend } from "./legend";
 import { canvasOf, find, place, write, type Panel } from "./panel";
 
@@ -19,11 +19,12 @@ export class EnsemblePanel implements Panel {
   readonly #store: Store;
   readonly #cloud: Plot;
   readonly #curve: Plot;
-  readonly #terrain = new Terrain();
+  readonly #terrain: Terrain;
   readonly #controls: readonly Control[];
 
-  constructor(store: Store) {
+  constructor(store: Store, terrain: Terrain) {
     this.#store = store;
+    this.#terrain = terrain;
     const redraw = () => store.redraw();
     this.#cloud = new Plot(canvasOf("cloud"), redraw, { top: 0, right: 0, bottom: 0, left: 0 });
     this.#curve = new Plot(canvasOf("spread"), redraw);
@@ -141,9 +142,10 @@ export class EnsemblePanel implements Panel {
     const level = (value: number) => y(Math.max(value, 1e-300));
     plot.inside(() => {
       for (const method of shown) {
-        const { low: bottom, high: top } = ensembleOf(method, state);
+        const { at, low: bottom, high: top } = ensembleOf(method, state);
         if (state.noise > 0) {
-          plot.band(n, x, (k) => level(bottom[k]), (k) => level(top[k]), STYLES[method].color);
+          const { color } = STYLES[method];
+          plot.band(at.length, (i) => x(at[i]), (i) => level(bottom[i]), (i) => level(top[i]), color);
         }
       }
       for (const method of [...shown].reverse()) {

@@ -12,7 +12,7 @@ import { STYLES, colour } from "../palette";
 import { Plot } from "../plot";
 import type { State } from "../state";
 import type { Store } from "../store";
-import { Terrain, type View } from "../terrain";
+import type { Terrain, View } from "../terrain";
 import { StartHandle } from "./handle";
 import { legend } from "./legend";
 import { canvasOf, find, place, write, type Panel } from "./panel";
@@ -45,14 +45,15 @@ export class LandscapePanel implements Panel {
   readonly #store: Store;
   readonly #map: Plot;
   readonly #loss: Plot;
-  readonly #terrain = new Terrain();
+  readonly #terrain: Terrain;
   readonly #handle: StartHandle;
   readonly #controls: readonly Control[];
   readonly #conditioning: Control;
   readonly #momentum: Control;
 
-  constructor(store: Store) {
+  constructor(store: Store, terrain: Terrain) {
     this.#store = store;
+    this.#terrain = terrain;
     const redraw = () => store.redraw();
     this.#map = new Plot(canvasOf("map"), redraw, NO_MARGIN);
     this.#loss = new Plot(canvasOf("loss"), redraw);

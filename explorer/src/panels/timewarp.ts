@@ -10,18 +10,19 @@ import { STYLES } from "../palette";
 import { Plot } from "../plot";
 import type { State } from "../state";
 import type { Store } from "../store";
-import { Terrain } from "../terrain";
+import type { Terrain } from "../terrain";
 import { canvasOf, find, place, write, type Panel } from "./panel";
 
 export class TimeWarpPanel implements Panel {
   readonly #store: Store;
   readonly #race: Plot;
   readonly #clock: Plot;
-  readonly #terrain = new Terrain();
+  readonly #terrain: Terrain;
   readonly #warp: Control;
 
-  constructor(store: Store) {
+  constructor(store: Store, terrain: Terrain) {
     this.#store = store;
+    this.#terrain = terrain;
     const redraw = () => store.redraw();
     this.#race = new Plot(canvasOf("race"), redraw, { top: 0, right: 0, bottom: 0, left: 0 });
     this.#clock = new Plot(canvasOf("clock"), redraw);

@@ -1,0 +1,74 @@
+"""The command that opens the interactive page."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from html import escape
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memgrad import explorer
+from memgrad.cli.terminal import as_memory, refusing
+from memgrad.memory import Memory
+
+
+def explore(
+    memory: Annotated[
+        Memory | None,
+        typer.Option(parser=as_memory, metavar="MEMORY", help="A text form, such as poly:2 or exp:0.9."),
+    ] = None,
+    preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="Which step of the story to start at.")] = 1,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", "--print-url", help="Print the address, and open nothing.")
+    ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Serve the page to this machine alone, for a browser that may not read files."),
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 takes any that is free.")] = 0,
+) -> None:
+    """Open the explorer: an interactive page about memories, methods, noise and time. It works without a network.
+
+    For example:
+
+    - `memgrad explore`
+    - `memgrad explore --preset 5`: Nesterov's noise
+    - `memgrad explore --memory poly:3 --preset 2`
+    - `memgrad explore --print-url`
+    - `memgrad explore --serve --port 8000`: over HTTP, until Ctrl-C
+    """
+    with refusing():
+        view = explorer.view(step=preset, memory=memory)
+        if serve:
+            _serve(view, port, no_browser)
+            return
+        address = f"{explorer.PAGE.as_uri()}#{view}"
+        typer.echo(address)
+        if not no_browser and not webbrowser.open(_doorway(address).as_uri()):
+            typer.echo("No browser could be started: open the address above in one.", err=True)
+
+
+def _doorway(address: str) -> Path:
+    """A small file that leads to the address: many desktops cut off what follows # when they open a file."""
+    link = escape(address, quote=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="memgrad-explore-", delete=False) as file:
+        file.write(f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">\n')
+        file.write(f'<title>memgrad explorer</title><a href="{link}">Open the explorer</a>\n')
+    return Path(file.name)
+
+
+def _serve(view: str, port: int, no_browser: bool) -> None:
+    from memgrad.explorer.server import loopback
+
+    with loopback(port) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}/#{view}"
+        typer.echo(f"{address}\nCtrl-C ends it.")
+        if not no_browser:
+            webbrowser.open(address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("\nEnded.")

@@ -1,0 +1,323 @@
+"""What the explorer's page must compute, by the library: cases of a function, its arguments and its result.
+
+`python tests/explorer_golden.py` writes them to tests/explorer_golden.json. The page is asked for the same numbers in
+a browser, and the library again by the tests, so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memgrad import Exponential, Instantaneous, Memory, Polynomial, Sampled
+from memgrad.dynamics import (
+    GradientFlow,
+    HeavyBallFlow,
+    MemoryFlow,
+    limit_variance,
+    method_moments,
+    moments,
+    solve,
+    time_warp,
+)
+from memgrad.optim import reference
+from memgrad.problems.objectives import LogCosh, Quadratic, Quartic
+from memgrad.theory import memsgd, polynomial
+
+GOLDEN = Path(__file__).with_name("explorer_golden.json")
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Case = dict[str, Any]
+
+# Python and the browser have different libraries of exp and log, which differ in the last digits.
+ROUNDING = 1e-11
+# Two solvers of the same equation, each to ten digits a step; their errors add up along the way.
+SOLVED = 1e-6
+
+DRAWN = [8 + (i * 37) % 91 for i in range(26)]
+DRAWN_TEXT = "draw:" + "".join(f"{height:02d}" for height in DRAWN)
+STEPS_A_KNOT = 4
+
+CONTINUOUS = (
+    "poly:1",
+    "poly:2",
+    "poly:3.7",
+    "poly:100",
+    "exp:0.5",
+    "exp:0.9",
+    "exp:0.999",
+    "exp:0.9,h=0.1",
+    "log",
+    "log:h=0.1",
+    "stretch:0.5",
+    "stretch:1.5,h=0.05",
+    DRAWN_TEXT,
+)
+DISCRETE = ("inst", "power:0.8", "power:1", "power:1.5")
+
+
+def memory_of(text: str) -> Memory:
+    return drawn_memory() if text == DRAWN_TEXT else Memory.parse(text)
+
+
+def drawn_memory(h: float = 1.0, unit: float = 1.0) -> Memory:
+    """m' linear between knots every four steps, and constant past the last; `unit` is the memory's time in a step."""
+    knots = STEPS_A_KNOT * np.arange(len(DRAWN), dtype=float)
+    areas = np.concatenate([[0.0], np.cumsum(np.convolve(DRAWN, [0.5, 0.5], "valid") * STEPS_A_KNOT)])
+
+    def dm(t: Any) -> Any:
+        return np.interp(np.asarray(t) * unit, knots, DRAWN) * unit
+
+    def m(t: Any) -> Any:
+        s = np.asarray(t, dtype=float) * unit
+        i = np.minimum((s // STEPS_A_KNOT).astype(int), len(DRAWN) - 1)
+        return areas[i] + (s - knots[i]) * (np.asarray(DRAWN)[i] + np.interp(s, knots, DRAWN)) / 2
+
+    return Sampled(m, dm, h, steps=1000)
+
+
+def in_time_of(text: str, lr: float) -> Memory:
+    """The memory whose steps take the time lr."""
+    if text == DRAWN_TEXT:
+        return drawn_memory(lr, 1 / lr)
+    memory = Memory.parse(text)
+    if isinstance(memory, Polynomial):
+        return memory
+    if isinstance(memory, Exponential):
+        return Exponential(memory.beta, h=lr)
+    c = memory.h / lr  # type: ignore[attr-defined]  # log and stretch have one
+    return Sampled(lambda t: memory.m(c * t), lambda t: c * memory.dm(c * t), lr, steps=200)
+
+
+def valley(x: Array) -> Array:
+    a, b = x[..., 0], x[..., 1]
+    bend = b - a**2
+    return np.stack([(a - 1) / 10 - a * bend, bend / 2], axis=-1)
+
+
+def valley_value(x: Array) -> Array:
+    a, b = x[..., 0], x[..., 1]
+    return np.asarray((1 - a) ** 2 / 20 + (b - a**2) ** 2 / 4)
+
+
+def gradient_of(name: str, kappa: float) -> Callable[[Any], Any]:
+    objectives = {"quadratic": Quadratic((1 / kappa, 1.0)), "quartic": Quartic(), "logcosh": LogCosh(2)}
+    return valley if name == "valley" else objectives[name].gradient
+
+
+def value_of(name: str, kappa: float, x: Any) -> Array:
+    objectives = {"quadratic": Quadratic((1 / kappa, 1.0)), "quartic": Quartic(), "logcosh": LogCosh(2)}
+    return np.asarray((valley_value if name == "valley" else objectives[name].value)(np.asarray(x)))
+
+
+def case(function: str, *arguments: Any, result: Any, tolerance: float = ROUNDING) -> Case:
+    return {"function": function, "arguments": arguments, "result": plain(result), "tolerance": tolerance}
+
+
+def plain(value: Any) -> Any:
+    """Lists and numbers; what JSON cannot say, as the page's answers cannot either, is null."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(each) for each in np.asarray(value).tolist()]
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value
+
+
+def memories() -> Iterator[Case]:
+    k = [0, 1, 2, 10, 100, 1000]
+    for text in (*CONTINUOUS, *DISCRETE):
+        memory = memory_of(text)
+        # Drawn decays are ratios of areas whose knots are whole numbers; Sampled integrates them by quadrature.
+        yield case("decays", text, k, result=memory.decay(np.array(k)))
+        yield case("fresh", text, k, result=memory.fresh(np.array(k)))
+        for step in (0, 7, 60):
+            yield case("weights", text, step, result=memory.weights(step))
+        for step in (0, 5, 150, 1000):
+            passport = memory.passport(step)
+            yield case(
+                "passport",
+                text,
+                step,
+                result={
+                    "k": step,
+                    "meanAge": passport.mean_age,
+                    "halfLife": passport.half_life,
+                    "effectiveSamples": passport.effective_samples,
+                    "varianceFactor": passport.variance_factor,
+                    "newestWeight": passport.newest_weight,
+                    "localDegree": passport.local_degree,
+                    "equivalentBeta": passport.equivalent_beta,
+                },
+                # The library has closed forms where the page walks over the past.
+                tolerance=1e-9,
+            )
+    for text in CONTINUOUS:
+        memory, t = memory_of(text), [0.1, 1.0, 6.0, 25.0]
+        s = [0.5, 3.0, 6.0, 20.0, 25.0]
+        yield case("rates", text, t, result=memory.rate(np.array(t)))
+        yield case("influences", text, s, 25.0, result=memory.influence(np.array(s), 25.0))
+        yield case("survivals", text, s, 25.0, result=memory.m(np.array(s)) / memory.m(25.0))
+
+
+def landscapes() -> Iterator[Case]:
+    x = [[0.3, -0.7], [-1.2, 0.9], [2.5, 1.5]]
+    for name in ("quadratic", "quartic", "logcosh", "valley"):
+        yield case("values", name, 10.0, x, result=value_of(name, 10.0, x))
+
+
+STARTS = {"quadratic": [-1.2, 0.9], "quartic": [1.0, 1.0], "logcosh": [-3.0, 2.0], "valley": [-1.4, 1.2]}
+
+
+def iterates(
+    method: str, memory: Memory, lr: float, momentum: float, oracle: Any, x0: Any, steps: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if method == "hb":
+        return reference.heavy_ball(oracle, x0, lr=lr, momentum=momentum, steps=steps)
+    if method == "nag":
+        return reference.nesterov(oracle, x0, lr=lr, viscosity=3.0, steps=steps)
+    return reference.memsgd(oracle, x0, lr=lr, memory=memory if method == "memory" else Instantaneous(), steps=steps)
+
+
+def trajectories() -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    steps, lr, momentum, kappa = 30, 0.1, 0.8, 10.0
+    for name, start in STARTS.items():
+        noise = (0.2 * rng.standard_normal((steps, 2))).round(6)
+        gradient = gradient_of(name, kappa)
+        runs = [("sgd", "inst"), ("hb", "inst"), ("nag", "inst")]
+        runs += [("memory", text) for text in (*CONTINUOUS, *DISCRETE)] if name == "valley" else [("memory", "poly:2")]
+        for method, text in runs:
+
+            def oracle(x: Array, k: int, gradient: Any = gradient, noise: Array = noise) -> Array:
+                return np.asarray(gradient(x[None])[0] + noise[k])
+
+            found = iterates(method, memory_of(text), lr, momentum, oracle, np.array(start), steps)
+            arguments = (method, text, lr, momentum, name, kappa, start, noise.ravel().tolist())
+            yield case("run", *arguments, result=found.ravel())
+
+
+def flows() -> Iterator[Case]:
+    lr, kappa, times = 0.1, 10.0, [0.05, 0.5, 1.0, 3.0, 8.0]
+    texts = ("poly:1", "poly:2", "poly:3.7", "exp:0.9", "log", "stretch:1.5,h=0.05", DRAWN_TEXT)
+    for name, start in STARTS.items():
+        gradient = gradient_of(name, kappa)
+        wanted = texts if name == "valley" else ("poly:2",)
+        for text in wanted:
+            solution = solve(MemoryFlow(in_time_of(text, lr), gradient=gradient), times, start, method="DOP853")
+            # The knots of a drawn memory are kinks, at which both solvers lose digits.
+            tolerance = 1e-4 if text == DRAWN_TEXT else SOLVED
+            yield case("flow", text, lr, name, kappa, start, times, result=solution.x.ravel(), tolerance=tolerance)
+        free = solve(GradientFlow(gradient=gradient), times, start, method="DOP853")
+        yield case("flow", "inst", lr, name, kappa, start, times, result=free.x.ravel(), tolerance=SOLVED)
+        nesterov = solve(HeavyBallFlow("3/t", gradient=gradient), times, start, method="DOP853")
+        yield case("nesterovFlow", name, kappa, start, times, result=nesterov.x.ravel(), tolerance=SOLVED)
+
+
+def by_impulses(method: str, lr: float, momentum: float, lam: float, x0: float, sigma: float, steps: int) -> Case:
+    """Mean and variance of a method, which is linear, from its answers to a unit of noise at each step."""
+
+    def path(start: float, kicked: int | None) -> Array:
+        def oracle(x: Array, k: int) -> Array:
+            return lam * x + (1.0 if k == kicked else 0.0)
+
+        return iterates(method, Instantaneous(), lr, momentum, oracle, np.array([start]), steps).ravel()
+
+    variance = sigma**2 * np.sum([path(0.0, j) ** 2 for j in range(steps)], axis=0)
+    return {"mean": path(x0, None), "variance": variance}
+
+
+def exact_moments() -> Iterator[Case]:
+    lr, momentum, lam, x0, sigma, steps = 0.2, 0.8, 0.7, -1.2, 0.4, 30
+    for text in (*CONTINUOUS, *DISCRETE):
+        found = method_moments(memory_of(text), lr=lr, hessian=lam, x0=x0, noise=sigma, steps=steps)
+        result = {"mean": found.mean[:, 0], "variance": found.var[:, 0]}
+        yield case("methodMoments", "memory", text, lr, momentum, lam, x0, sigma, steps, result=result)
+    for method in ("sgd", "hb", "nag"):
+        result = by_impulses(method, lr, momentum, lam, x0, sigma, steps)
+        yield case("methodMoments", method, "inst", lr, momentum, lam, x0, sigma, steps, result=result)
+    spectrum, start = [0.1, 1.0], [-1.2, 0.9]
+    found = method_moments("poly:2", lr=lr, hessian=np.diag(spectrum), x0=start, noise=sigma, steps=steps)
+    loss = (found.mean**2 + found.var) @ np.array(spectrum) / 2
+    yield case("expectedLoss", "memory", "poly:2", lr, momentum, spectrum, start, sigma, steps, result=loss)
+    times = [0.1, 1.0, 5.0, 20.0]
+    for text in ("poly:1", "poly:2", "poly:3.7", "exp:0.9", "log"):
+        flow = MemoryFlow(in_time_of(text, 0.1), gradient=lambda x: lam * x, noise=1.0, hessian=lam)
+        variance = moments(flow, times, 0.0).var_x[:, 0]
+        yield case("memoryVariance", text, 0.1, lam, times, result=variance, tolerance=SOLVED)
+    nesterov = HeavyBallFlow("3/t", gradient=lambda x: lam * x, noise=1.0, hessian=lam)
+    variance = moments(nesterov, times, 0.0).var_x[:, 0]
+    yield case("nesterovVariance", lam, times, result=variance, tolerance=SOLVED)
+    for text in ("poly:2", "poly:3.7", "exp:0.9", "inst"):
+        limit = limit_variance(text, lr=lr, curvature=lam, noise=sigma)
+        yield case("limitVariance", text, lr, lam, sigma, result=limit)
+
+
+def bounds() -> Iterator[Case]:
+    k, t = [0, 1, 10, 500], [0.5, 10.0, 300.0]
+    for p in (2.0, 3.7, 20.0):
+        of_steps = memsgd(k=k, degree=p, lr=0.05, smoothness=None, distance=1.5, noise=0.4, dimension=2)
+        yield case("memsgdBound", k, p, 0.05, 1.5, 0.4, 2, result=of_steps.value)
+        of_time = polynomial(t=t, degree=p, distance=1.5, noise=0.4, dimension=2)
+        yield case("polynomialBound", t, p, 1.5, 0.4, 2, result=of_time.value)
+
+
+def warps() -> Iterator[Case]:
+    lr, t = 0.1, [0.2, 1.0, 4.0, 9.0]
+    for text in ("poly:1", "poly:2", "poly:3.7", "exp:0.9", "log", "stretch:1.5,h=0.05"):
+        warp = time_warp(in_time_of(text, lr))
+        result = {"memoryTime": warp.memory_time(t), "back": t, "viscosity": warp.viscosity.rate(np.array(t))}
+        # The general warp is found by quadrature and differences, by fewer points on the page.
+        tolerance = ROUNDING if text.startswith(("poly", "exp")) else 1e-6
+        yield case("warp", text, lr, t, result=result, tolerance=tolerance)
+
+
+def cases() -> list[Case]:
+    return [
+        *memories(),
+        *landscapes(),
+        *trajectories(),
+        *flows(),
+        *exact_moments(),
+        *bounds(),
+        *warps(),
+    ]
+
+
+def name_of(case: Case) -> str:
+    return f"{case['function']}({', '.join(json.dumps(each) for each in case['arguments'])})"[:160]
+
+
+def differences(name: str, found: Any, expected: Any, tolerance: float) -> list[str]:
+    """Where two results differ by more than the tolerance, relative to the largest number beside them."""
+    if isinstance(expected, dict):
+        return [
+            each
+            for key, value in expected.items()
+            for each in differences(f"{name}.{key}", found[key], value, tolerance)
+        ]
+    if expected is None or found is None:
+        return [] if found is None and expected is None else [f"{name}: {found}, expected {expected}"]
+    a, b = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    if a.shape != b.shape:
+        return [f"{name}: {a.shape} numbers, expected {b.shape}"]
+    # A passport's or weight's own size matters; a path may pass through 0, where its coordinates have none.
+    size = np.abs(b) if b.size < 8 else np.maximum(np.abs(b), np.abs(b).max() * 1e-3)
+    off = np.abs(a - b) > tolerance * size + 1e-15
+    if not np.any(off):
+        return []
+    worst = float((np.abs(a - b) / np.maximum(size, 1e-300)).max())
+    return [f"{name}: off by {worst:.1e} of its size, {tolerance:.0e} allowed"]
+
+
+def write() -> None:
+    lines = ",\n".join(json.dumps(each) for each in cases())
+    GOLDEN.write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    write()
