@@ -11,7 +11,7 @@ from memgrad.explorer import PAGE
 class _OnePage(BaseHTTPRequestHandler):
     """Answers `/` with the page, and nothing else."""
 
-    def do_GET(self) -> None:  # noqa: N802  # the name is the standard library's
+    def do_GET(self) -> None:
         """Send the page."""
         if self.path.partition("?")[0] not in ("/", "/index.html"):
             self.send_error(HTTPStatus.NOT_FOUND)

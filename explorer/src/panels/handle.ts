@@ -17,6 +17,7 @@ export class StartHandle {
     this.#button.className = "handle";
     this.#button.setAttribute("aria-roledescription", "movable point");
     canvas.after(this.#button);
+    this.#name();
     this.#button.addEventListener("keydown", (event) => this.#press(event));
     // The whole picture answers, because a finger hides a point.
     for (const element of [this.#button, canvas] as readonly HTMLElement[]) {
@@ -36,6 +37,11 @@ export class StartHandle {
     this.#view = view;
     const { x, y } = this.#store.state;
     this.#button.style.transform = `translate(${view.x(x).toFixed(1)}px, ${view.y(y).toFixed(1)}px)`;
+    this.#name();
+  }
+
+  #name(): void {
+    const { x, y } = this.#store.state;
     const words = `Start at x = ${short(x)}, y = ${short(y)}. The arrow keys move it, with Shift in larger steps.`;
     if (this.#button.getAttribute("aria-label") !== words) this.#button.setAttribute("aria-label", words);
   }
