@@ -6,13 +6,14 @@ ALONE := OMP_NUM_THREADS=1
 SOURCES := $(shell find memgrad -name '*.py')
 DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
 
-.PHONY: help test test-slow lint types docs reproduce bench clean
+.PHONY: help test test-slow lint types docs explorer reproduce bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make test       lint, types, tests with doctests, docs (what CI runs)"
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make docs       the documentation, into docs/_build/html"
+	@echo "make explorer   the interactive page, from explorer/ into memgrad/explorer/ (needs Node 20 and npm)"
 	@echo "make bench      the benchmarks, and the tables of the docs"
 	@echo "make reproduce  the paper's figures that need no data set, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
@@ -36,6 +37,11 @@ docs: docs/_build/built
 docs/_build/built: $(BIN)/installed $(SOURCES) $(DOCS)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@touch $@
+
+# Only those who change the page need Node: the built page is part of the repository, and a test says when it is stale.
+explorer:
+	@command -v npm >/dev/null || { echo "make explorer needs Node 20 or newer with npm, which is not installed." >&2; exit 1; }
+	cd explorer && npm ci --no-fund --no-audit && npm run build
 
 reproduce: $(BIN)/installed
 	$(BIN)/memgrad plot all --out reproduction
@@ -61,4 +67,4 @@ bench: $(BIN)/installed-bench
 	$(BIN)/python benchmarks/sde_paths.py --out docs/benchmarks/sde_paths.md
 
 clean:
-	rm -rf .venv docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv explorer/node_modules docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
