@@ -19,6 +19,7 @@ extensions = [
     # ours, in extensions/
     "docstrings",
     "doctest_blocks",
+    "explorer_page",
     "mathml",
     "paper_figures",
 ]
