@@ -9,10 +9,14 @@ const IN_PAGE = /\\\((.+?)\\\)/g;
 export function mathml(formula: string): string {
   const html = katex.renderToString(formula, { output: "mathml", throwOnError: true, strict: "error" });
   // The annotation repeats the TeX for copying; it doubles the size, and some screen readers read it aloud.
-  return html
-    .replace(/<annotation[^>]*>.*?<\/annotation>/gs, "")
-    .replace(/<\/?semantics>/g, "")
-    .replace(/^<span class="katex">|<\/span>$/g, "");
+  return (
+    html
+      .replace(/<annotation[^>]*>.*?<\/annotation>/gs, "")
+      .replace(/<\/?semantics>/g, "")
+      // Browsers know this variant by its characters only.
+      .replace(/<mi mathvariant="double-struck">E<\/mi>/g, "<mi>𝔼</mi>")
+      .replace(/^<span class="katex">|<\/span>$/g, "")
+  );
 }
 
 export function formulas(): Plugin {

@@ -6,7 +6,15 @@ import { join, relative } from "node:path";
 import type { Plugin } from "vite";
 
 /** All files that the page is made from. tests/test_explorer.py holds the same list, and recomputes the stamp. */
-const SOURCES = ["plugins", "src", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
+const SOURCES = [
+  "plugins",
+  "src",
+  "index.html",
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "vite.config.ts",
+];
 
 function filesUnder(path: string): string[] {
   const entries = readdirSync(path, { withFileTypes: true });
@@ -21,7 +29,11 @@ export function stampOf(root: string): string {
   const names = new Map(files.map((file) => [relative(root, file).replaceAll("\\", "/"), file]));
   const hash = createHash("sha256");
   for (const name of [...names.keys()].sort()) {
-    hash.update(name).update("\0").update(readFileSync(names.get(name)!)).update("\0");
+    hash
+      .update(name)
+      .update("\0")
+      .update(readFileSync(names.get(name)!))
+      .update("\0");
   }
   return hash.digest("hex");
 }

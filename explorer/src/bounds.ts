@@ -12,11 +12,6 @@ export function memsgdBound(k: number, p: number, lr: number, distance: number, 
   return rate + ((p * d * lr * noise ** 2) / 2) * (k / (k + p - 1));
 }
 
-/** UAI 2019, Theorem D.3: a bound of E f(X(t)) - f* for MG-SDE with m = t^p, p >= 2, and volatility `noise`. */
-export function polynomialBound(t: number, p: number, distance: number, noise: number, d: number): number {
-  return ((p - 1) ** 2 * distance ** 2) / (2 * p * t) + (p * d * noise ** 2) / 2;
-}
-
 export interface BoundedLoss {
   /** k = 0, ..., K; null where an assumption fails. */
   readonly values: Float64Array | null;

@@ -3,14 +3,17 @@
 import type { Landscape } from "./landscape";
 import type { MemoryFunction } from "./memory";
 import { integrate } from "./ode";
+import { viscosityAt } from "./timewarp";
 
 export interface Tolerances {
   readonly rtol: number;
   readonly atol: number;
+  /** Steps after which an equation counts as too stiff. */
+  readonly most: number;
 }
 
-/** Enough for a picture. */
-export const PICTURE: Tolerances = { rtol: 1e-6, atol: 1e-8 };
+/** Enough for a picture, and little enough to draw it while a slider moves. */
+export const PICTURE: Tolerances = { rtol: 1e-6, atol: 1e-8, most: 6000 };
 
 type Point = readonly [number, number];
 
@@ -47,7 +50,7 @@ export function memoryFlow(
     times,
     tolerances,
   );
-  return solution === null ? bySplitting(m, f, start, times) : positions(solution);
+  return solution === null ? bySplitting(m, f, start, times) : positions(solution, times.length);
 }
 
 /** X(t) of HB-ODE, X'' + a(t) X' + grad f = 0, where a(t) is q/t near 0, so that V = -t grad f(x0)/(q+1) there. */
@@ -78,7 +81,43 @@ export function heavyBallFlow(
     times,
     tolerances,
   );
-  return solution === null ? null : positions(solution);
+  return solution === null ? null : positions(solution, times.length);
+}
+
+/**
+ * The heavy ball of any memory function: its viscosity at time t is sqrt(r) (1 + r'/(2 r^2)), r = m'/m, at the memory's
+ * time tau(t), which is a fifth unknown here, with tau' = 1/sqrt(r).
+ */
+export function warpedFlow(
+  m: MemoryFunction,
+  q: number,
+  f: Landscape,
+  start: Point,
+  times: ArrayLike<number>,
+  tolerances: Tolerances = PICTURE,
+): Float64Array | null {
+  const g = new Float64Array(2);
+  const begin = 1e-6 * times[0];
+  f.gradient(start[0], start[1], g);
+  const [u, v] = [(-begin * g[0]) / (q + 1), (-begin * g[1]) / (q + 1)];
+  // Near 0 the memory function is a power t^p with q = 2p - 1, and tau is t^2/(4p).
+  const first = Float64Array.of(start[0], start[1], u, v, begin ** 2 / (2 * (q + 1)));
+  const solution = integrate(
+    (_, y, out) => {
+      const a = viscosityAt(m, y[4]);
+      f.gradient(y[0], y[1], g);
+      out[0] = y[2];
+      out[1] = y[3];
+      out[2] = -a * y[2] - g[0];
+      out[3] = -a * y[3] - g[1];
+      out[4] = 1 / Math.sqrt(m.rate(y[4]));
+    },
+    begin,
+    first,
+    times,
+    tolerances,
+  );
+  return solution === null ? null : positions(solution, times.length);
 }
 
 /** X' = -grad f(X): what is left of MG-ODE without memory. */
@@ -131,8 +170,8 @@ function bySplitting(m: MemoryFunction, f: Landscape, start: Point, times: Array
   return found;
 }
 
-function positions(states: Float64Array): Float64Array {
-  const x = new Float64Array(states.length / 2);
-  for (let i = 0; i < x.length; i++) x[i] = states[4 * (i >> 1) + (i & 1)];
-  return x;
+/** The first two of the unknowns at each of n times. */
+function positions(states: Float64Array, n: number): Float64Array {
+  const unknowns = states.length / n;
+  return Float64Array.from({ length: 2 * n }, (_, i) => states[unknowns * (i >> 1) + (i & 1)]);
 }

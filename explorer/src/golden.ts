@@ -1,7 +1,7 @@
 /** What the page computes, for those who check it against the library: window.memgradExplorer. */
 
-import { memsgdBound, polynomialBound } from "./bounds";
-import { gradientFlow, heavyBallFlow, memoryFlow } from "./flow";
+import { memsgdBound } from "./bounds";
+import { gradientFlow, heavyBallFlow, memoryFlow, warpedFlow } from "./flow";
 import { landscape, type LandscapeName } from "./landscape";
 import { inTimeOf } from "./memory";
 import { run, type MethodName } from "./methods";
@@ -10,7 +10,7 @@ import { passport, weights } from "./passport";
 import { parseMemory } from "./textform";
 import { timeWarp } from "./timewarp";
 
-const EXACT = { rtol: 1e-10, atol: 1e-12 };
+const EXACT = { rtol: 1e-10, atol: 1e-12, most: 100_000 };
 type Pair = readonly [number, number];
 
 export const functions = {
@@ -22,8 +22,25 @@ export const functions = {
   influences: (memory: string, s: number[], t: number) => s.map((each) => parseMemory(memory).flow!.influence(each, t)),
   survivals: (memory: string, s: number[], t: number) => s.map((each) => parseMemory(memory).flow!.survival(each, t)),
   values: (f: LandscapeName, kappa: number, x: Pair[]) => x.map(([a, b]) => landscape(f, kappa).value(a, b)),
-  run: (method: MethodName, memory: string, lr: number, momentum: number, f: LandscapeName, kappa: number, start: Pair, noise: number[]) => [
-    ...run(method, { memory: parseMemory(memory), lr, momentum }, landscape(f, kappa), start, noise.length / 2, 1, noise),
+  run: (
+    method: MethodName,
+    memory: string,
+    lr: number,
+    momentum: number,
+    f: LandscapeName,
+    kappa: number,
+    start: Pair,
+    noise: number[],
+  ) => [
+    ...run(
+      method,
+      { memory: parseMemory(memory), lr, momentum },
+      landscape(f, kappa),
+      start,
+      noise.length / 2,
+      1,
+      noise,
+    ),
   ],
   flow: (memory: string, lr: number, f: LandscapeName, kappa: number, start: Pair, times: number[]) => {
     const m = inTimeOf(parseMemory(memory), lr);
@@ -34,13 +51,41 @@ export const functions = {
   nesterovFlow: (f: LandscapeName, kappa: number, start: Pair, times: number[]) => [
     ...heavyBallFlow((t) => 3 / t, 3, landscape(f, kappa), start, times, EXACT)!,
   ],
-  methodMoments: (method: MethodName, memory: string, lr: number, momentum: number, lam: number, x0: number, sigma: number, steps: number) => {
-    const { mean, variance } = methodMoments(method, { memory: parseMemory(memory), lr, momentum }, lam, x0, sigma, steps);
+  warpedFlow: (memory: string, lr: number, f: LandscapeName, kappa: number, start: Pair, times: number[]) => {
+    const m = inTimeOf(parseMemory(memory), lr)!;
+    const { q } = timeWarp(parseMemory(memory), m, lr)!;
+    return [...warpedFlow(m, q, landscape(f, kappa), start, times, EXACT)!];
+  },
+  methodMoments: (
+    method: MethodName,
+    memory: string,
+    lr: number,
+    momentum: number,
+    lam: number,
+    x0: number,
+    sigma: number,
+    steps: number,
+  ) => {
+    const { mean, variance } = methodMoments(
+      method,
+      { memory: parseMemory(memory), lr, momentum },
+      lam,
+      x0,
+      sigma,
+      steps,
+    );
     return { mean: [...mean], variance: [...variance] };
   },
-  expectedLoss: (method: MethodName, memory: string, lr: number, momentum: number, spectrum: Pair, start: Pair, sigma: number, steps: number) => [
-    ...expectedLoss(method, { memory: parseMemory(memory), lr, momentum }, spectrum, start, sigma, steps),
-  ],
+  expectedLoss: (
+    method: MethodName,
+    memory: string,
+    lr: number,
+    momentum: number,
+    spectrum: Pair,
+    start: Pair,
+    sigma: number,
+    steps: number,
+  ) => [...expectedLoss(method, { memory: parseMemory(memory), lr, momentum }, spectrum, start, sigma, steps)],
   memoryVariance: (memory: string, lr: number, lam: number, times: number[]) => [
     ...flowVariance("memory", inTimeOf(parseMemory(memory), lr)!.rate, lam, times)!,
   ],
@@ -49,11 +94,13 @@ export const functions = {
     limitVariance(parseMemory(memory), lr, lam, sigma),
   memsgdBound: (k: number[], p: number, lr: number, distance: number, noise: number, d: number) =>
     k.map((each) => memsgdBound(each, p, lr, distance, noise, d)),
-  polynomialBound: (t: number[], p: number, distance: number, noise: number, d: number) =>
-    t.map((each) => polynomialBound(each, p, distance, noise, d)),
   warp: (memory: string, lr: number, t: number[]) => {
     const parsed = parseMemory(memory);
     const { memoryTime, heavyBallTime, viscosity } = timeWarp(parsed, inTimeOf(parsed, lr), lr)!;
-    return { memoryTime: t.map(memoryTime), back: t.map((each) => heavyBallTime(memoryTime(each))), viscosity: t.map(viscosity) };
+    return {
+      memoryTime: t.map(memoryTime),
+      back: t.map((each) => heavyBallTime(memoryTime(each))),
+      viscosity: t.map(viscosity),
+    };
   },
 };

@@ -21,10 +21,16 @@ const ADDRESS_DELAY = 250;
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
+let addressTimer = 0;
+let written = "";
+
 const { state, complaints } = readAddress(location.hash);
 const store = new Store(state);
 const announcer = new Announcer(find("live"));
-const transport = new Transport(store, () => announcer.now(summary()));
+const transport = new Transport(store, () => {
+  writeAddressSoon();
+  announcer.now(summary());
+});
 const story = new Story(store, () => {
   complain([]);
   // Reduced motion: the view stands at the step it was made for.
@@ -41,7 +47,10 @@ const panels: readonly Panel[] = [
 ];
 
 function summary(): string {
-  return panels.map((panel) => panel.summary()).filter((words) => words !== "").join(" ");
+  return panels
+    .map((panel) => panel.summary())
+    .filter((words) => words !== "")
+    .join(" ");
 }
 
 function complain(messages: readonly string[]): void {
@@ -65,8 +74,6 @@ function showTheme(theme: Theme): void {
   find("theme").setAttribute("aria-label", isDark ? "Switch to light colours" : "Switch to dark colours");
 }
 
-let addressTimer = 0;
-let written = "";
 /** Browsers refuse more than about three changes of the address a second. */
 function writeAddressSoon(): void {
   window.clearTimeout(addressTimer);
@@ -80,12 +87,9 @@ let drawn: State | null = null;
 store.onDraw((now) => {
   showTheme(now.theme);
   for (const panel of panels) panel.draw();
-  if (now === drawn) return;
-  if (drawn !== null) {
-    if (!transport.isPlaying) {
-      writeAddressSoon();
-      announcer.later(summary);
-    }
+  if (now !== drawn && drawn !== null && !transport.isPlaying) {
+    writeAddressSoon();
+    announcer.later(summary);
   }
   drawn = now;
 });

@@ -2,10 +2,10 @@
 
 import { boundOf } from "./bounds";
 import { ensemble } from "./ensemble";
-import { gradientFlow, heavyBallFlow, memoryFlow } from "./flow";
+import { gradientFlow, heavyBallFlow, memoryFlow, warpedFlow } from "./flow";
 import { landscape, type Landscape } from "./landscape";
 import { inTimeOf, type Memory } from "./memory";
-import { METHODS, run, type MethodName, type Setting } from "./methods";
+import { METHODS, NESTEROV_VISCOSITY, run, type MethodName, type Setting } from "./methods";
 import { expectedLoss, flowVariance, hasFiniteVariance } from "./moments";
 import { normals } from "./noise";
 import { passport, weights } from "./passport";
@@ -63,7 +63,7 @@ export function odeOf(state: State): Float64Array | null {
   return ode(memoryOf(state.memory), landscapeOf(state.f, state.kappa), state.x, state.y, state.lr, state.steps);
 }
 const ode = keepLatest((memory: Memory, f: Landscape, x: number, y: number, lr: number, steps: number) => {
-  const times = Float64Array.from({ length: steps }, (_, k) => (k + 1) * lr);
+  const times = timesOf(steps, lr);
   const m = inTimeOf(memory, lr);
   if (m === null && memory.family !== "inst") return null;
   const later = m === null ? gradientFlow(f, [x, y], times) : memoryFlow(m, f, [x, y], times);
@@ -96,28 +96,68 @@ export function exactLossOf(method: MethodName, state: State): Float64Array | nu
   return losses[method](settingFor(method, state), f, state.x, state.y, state.noise, state.steps);
 }
 
-/** E f(X(k lr)) of MG-SDE, on a quadratic. */
-export function flowLossOf(state: State): Float64Array | null {
-  const memory = memoryOf(state.memory);
-  return flowLoss(memory, landscapeOf(state.f, state.kappa), odeOf(state), state.lr, state.noise, state.steps);
+/** Times 1, ..., K of methods whose steps take the time `step`. */
+function timesOf(steps: number, step: number): Float64Array {
+  return Float64Array.from({ length: steps }, (_, k) => (k + 1) * step);
 }
-const flowLoss = keepLatest(
-  (memory: Memory, f: Landscape, mean: Float64Array | null, lr: number, noise: number, steps: number) => {
-    const m = inTimeOf(memory, lr);
-    if (m === null || mean === null || f.spectrum === null || !hasFiniteVariance(m)) return null;
-    const times = Float64Array.from({ length: steps }, (_, k) => (k + 1) * lr);
-    const loss = new Float64Array(steps + 1);
+
+/** The variance of X along both axes of a quadratic, for volatility 1; null where an SDE has none. */
+type Variances = readonly [Float64Array, Float64Array] | null;
+
+function variancesOf(f: Landscape, variance: (lam: number) => Float64Array | null): Variances {
+  if (f.spectrum === null) return null;
+  const [first, second] = f.spectrum.map(variance);
+  return first === null || second === null ? null : [first, second];
+}
+
+/** E f of a mean path and variances, k = 0, ..., K. */
+function lossOf(f: Landscape, mean: Float64Array, variances: Variances, volatility: number): Float64Array | null {
+  if (variances === null) return null;
+  return Float64Array.from({ length: mean.length / 2 }, (_, k) => {
+    let loss = 0;
     for (const i of [0, 1]) {
-      const lam = f.spectrum[i];
-      const variance = flowVariance("memory", m.rate, lam, times);
-      if (variance === null) return null;
-      // The volatility of the SDE that models steps of size lr is sqrt(lr) times the gradient's noise.
-      for (let k = 0; k <= steps; k++) {
-        loss[k] += (lam * (mean[2 * k + i] ** 2 + (k === 0 ? 0 : lr * noise ** 2 * variance[k - 1]))) / 2;
-      }
+      const variance = k === 0 ? 0 : volatility ** 2 * variances[i][k - 1];
+      loss += (f.spectrum![i] * (mean[2 * k + i] ** 2 + variance)) / 2;
     }
     return loss;
-  },
+  });
+}
+
+/** E f(X(k lr)) of MG-SDE, on a quadratic. The volatility that models steps of size lr is sqrt(lr) sigma. */
+export function flowLossOf(state: State): Float64Array | null {
+  const f = landscapeOf(state.f, state.kappa);
+  const mean = odeOf(state);
+  if (mean === null) return null;
+  return flowLoss(f, mean, memoryVariances(memoryOf(state.memory), f, state.lr, state.steps), state.lr, state.noise);
+}
+const flowLoss = keepLatest((f: Landscape, mean: Float64Array, variances: Variances, lr: number, noise: number) =>
+  lossOf(f, mean, variances, Math.sqrt(lr) * noise),
+);
+const memoryVariances = keepLatest((memory: Memory, f: Landscape, lr: number, steps: number): Variances => {
+  const m = inTimeOf(memory, lr);
+  if (m === null || !hasFiniteVariance(m)) return null;
+  return variancesOf(f, (lam) => flowVariance("memory", m.rate, lam, timesOf(steps, lr)));
+});
+
+/** E f(Y(k sqrt(lr))) of Nesterov's SDE, on a quadratic. Its steps take the time sqrt(lr), and so does the noise. */
+export function nesterovFlowLossOf(state: State): Float64Array | null {
+  const f = landscapeOf(state.f, state.kappa);
+  if (f.spectrum === null) return null;
+  const { x, y, lr, steps, noise } = state;
+  return nesterovLoss(f, nesterovMean(f, x, y, lr, steps), nesterovVariances(f, lr, steps), lr, noise);
+}
+const nesterovViscosity = (t: number) => NESTEROV_VISCOSITY / t;
+const nesterovLoss = keepLatest(
+  (f: Landscape, mean: Float64Array | null, variances: Variances, lr: number, noise: number) =>
+    mean === null ? null : lossOf(f, mean, variances, lr ** 0.25 * noise),
+);
+const nesterovMean = keepLatest((f: Landscape, x: number, y: number, lr: number, steps: number) => {
+  const times = timesOf(steps, Math.sqrt(lr));
+  const later = heavyBallFlow(nesterovViscosity, NESTEROV_VISCOSITY, f, [x, y], times);
+  return later === null ? null : Float64Array.of(x, y, ...later);
+});
+const nesterovVariances = keepLatest((f: Landscape, lr: number, steps: number): Variances =>
+  variancesOf(f, (lam) => flowVariance("heavy ball", nesterovViscosity, lam, timesOf(steps, Math.sqrt(lr)))),
 );
 
 export function boundFor(state: State) {
@@ -158,19 +198,27 @@ export function warpedOf(state: State): Warped | null {
 const warped = keepLatest(
   (memory: Memory, f: Landscape, x: number, y: number, lr: number, end: number, share: number): Warped | null => {
     const { warp, chosen } = warpFor(memory, lr);
-    const t = Float64Array.from({ length: WARP_POINTS + 1 }, (_, i) => (end * i) / WARP_POINTS);
-    const tau = t.map((time) => (1 - share) * time + share * warp.memoryTime(time));
-    const later = heavyBall(warp, f, x, y, t);
+    const t = clock(end);
+    const tau = share === 0 ? t : t.map((time) => (1 - share) * time + share * warp.memoryTime(time));
+    const later = heavyBall(memory, lr, f, x, y, end);
     if (later === null) return null;
     const m = inTimeOf(chosen, lr)!;
     const memoryPath = Float64Array.of(x, y, ...memoryFlow(m, f, [x, y], tau.subarray(1)));
     return { memory: chosen, isChosen: chosen === memory, warp, t, tau, memoryPath, heavyBallPath: later };
   },
 );
-const heavyBall = keepLatest((warp: TimeWarp, f: Landscape, x: number, y: number, t: Float64Array) => {
-  const later = heavyBallFlow(warp.viscosity, warp.q, f, [x, y], t.subarray(1));
+const heavyBall = keepLatest((memory: Memory, lr: number, f: Landscape, x: number, y: number, end: number) => {
+  const { warp, chosen } = warpFor(memory, lr);
+  const times = clock(end).subarray(1);
+  const later =
+    chosen.family === "poly" || chosen.family === "exp"
+      ? heavyBallFlow(warp.viscosity, warp.q, f, [x, y], times)
+      : warpedFlow(inTimeOf(chosen, lr)!, warp.q, f, [x, y], times);
   return later === null ? null : Float64Array.of(x, y, ...later);
 });
+const clock = keepLatest((end: number) =>
+  Float64Array.from({ length: WARP_POINTS + 1 }, (_, i) => (end * i) / WARP_POINTS),
+);
 const LINEAR = polynomial(2);
 const warpFor = keepLatest((memory: Memory, lr: number): { warp: TimeWarp; chosen: Memory } => {
   const warp = timeWarp(memory, inTimeOf(memory, lr), lr);

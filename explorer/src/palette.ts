@@ -24,7 +24,20 @@ let known: { readonly [property: string]: string } = {};
 /** Reads the colours anew, after the theme has changed. */
 export function readColours(): void {
   const style = getComputedStyle(document.documentElement);
-  const names = ["--memory", "--sgd", "--hb", "--nag", "--ode", "--ink", "--muted", "--grid", "--surface", "--low", "--high", "--contour"];
+  const names = [
+    "--memory",
+    "--sgd",
+    "--hb",
+    "--nag",
+    "--ode",
+    "--ink",
+    "--muted",
+    "--grid",
+    "--surface",
+    "--low",
+    "--high",
+    "--contour",
+  ];
   known = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(name).trim()]));
 }
 

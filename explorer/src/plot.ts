@@ -169,7 +169,13 @@ export class Plot {
   }
 
   /** The area between two lines. */
-  band(n: number, x: (i: number) => number, low: (i: number) => number, high: (i: number) => number, color: string): void {
+  band(
+    n: number,
+    x: (i: number) => number,
+    low: (i: number) => number,
+    high: (i: number) => number,
+    color: string,
+  ): void {
     const c = this.context;
     c.beginPath();
     for (let i = 0; i < n; i++) c.lineTo(x(i), clip(high(i)));
@@ -225,7 +231,10 @@ export class Plot {
     const c = this.context;
     const [ux, uy] = [dx / length, dy / length];
     const head = Math.min(9, length / 2);
-    for (const [stroke, extra] of [["--surface", 2.5], [color, 0]] as const) {
+    for (const [stroke, extra] of [
+      ["--surface", 2.5],
+      [color, 0],
+    ] as const) {
       c.strokeStyle = c.fillStyle = colour(stroke);
       c.lineWidth = width + extra;
       c.beginPath();

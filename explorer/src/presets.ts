@@ -58,7 +58,8 @@ export const PRESETS: readonly Preset[] = [
       k: 150,
       steps: 240,
       lr: 0.1,
-      kappa: 6,
+      kappa: 40,
+      x: -1.4,
       warp: 0,
       show: ["memory", "nag", "ode"],
     },
@@ -82,15 +83,17 @@ export const PRESETS: readonly Preset[] = [
       noise: 0.4,
       x: -1.2,
       y: 0.9,
-      show: ["memory", "nag"],
+      show: ["memory", "nag", "ode"],
       runs: 200,
     },
     see:
-      "With noisy gradients Nesterov’s cloud never settles: it spreads for as long as it runs. Under memory it " +
-      "contracts to a ball and stays there.",
+      "With noisy gradients the memory’s cloud contracts to a ball and stays there. Nesterov’s is ahead at first, " +
+      "and then spreads, to twenty times the loss.",
     why:
-      `Nesterov’s steps grow with ${tex`t`}, and amplify the noise with the signal: its variance grows like ` +
-      `${tex`t`} without end. Normalised weights cannot: ${tex`\operatorname{Var} X \to \frac{p}{2p-1}\,\eta\sigma^2/\lambda`}.`,
+      `Nesterov’s steps grow with ${tex`t`}, and amplify the noise with the signal. The variance of its equation, the ` +
+      `wide orange line, grows like ${tex`t`} without end; the method itself levels off high above. Weights that sum to ` +
+      "1 cannot amplify: " +
+      `${tex`\operatorname{Var}\, x_k \to \frac{p}{2p-1}\,\eta\sigma^2/\lambda`}.`,
     try: "Dashed lines are exact, not averages of the runs. Add SGD and heavy-ball, or change the noise.",
   },
   {
@@ -113,8 +116,9 @@ export const PRESETS: readonly Preset[] = [
       "line stays above the mean of the runs, all the way.",
     why:
       `For convex ${tex`f`}, ${tex`p \ge 2`} and ${tex`\eta \le \frac{p-1}{pL}`} the last iterate obeys ` +
-      `${tex`\mathbb{E} f(x_k) - f^* \le \frac{(p-1)^2 |x_0 - x^*|^2}{2 \eta p\,(k+p-1)} + \frac{p\,d\,\eta\,\varsigma^2}{2} \cdot \frac{k}{k+p-1}`}.`,
-    try: "Raise η until the theorem falls silent, and read why. On a quadratic the price is exactly 4/3 of SGD’s noise.",
+      `<span class="display">${tex`\mathbb{E} f(x_k) - f^* \le \frac{(p-1)^2 |x_0 - x^*|^2}{2 \eta p\,(k+p-1)}`} ` +
+      `${tex`{} + \frac{p\,d\,\eta\,\varsigma^2}{2} \cdot \frac{k}{k+p-1}`}.</span>`,
+    try: "Raise η until the theorem falls silent, and read why. On a quadratic the price tends to 4/3 of SGD’s noise as η falls.",
   },
 ];
 

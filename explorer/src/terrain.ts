@@ -74,16 +74,25 @@ function paint(levels: Levels, width: number, height: number): HTMLCanvasElement
   for (const [i, level] of levels.entries()) {
     c.beginPath();
     for (const polygon of level.coordinates) {
-      for (const ring of polygon) {
-        ring.forEach(([u, v], at) => (at === 0 ? c.moveTo(u, v) : c.lineTo(u, v)));
-        c.closePath();
-      }
+      for (const ring of polygon) smoothly(c, ring as [number, number][]);
     }
     c.fillStyle = shade((i + 1) / LEVELS);
     c.fill();
     c.stroke();
   }
   return image;
+}
+
+/** A closed curve through the middles of the sides of a polygon: the grid's corners are not the landscape's. */
+function smoothly(c: CanvasRenderingContext2D, ring: readonly (readonly [number, number])[]): void {
+  const n = ring.length - 1; // the last point repeats the first
+  const middle = (i: number) => [0, 1].map((axis) => (ring[i % n][axis] + ring[(i + 1) % n][axis]) / 2);
+  c.moveTo(middle(0)[0], middle(0)[1]);
+  for (let i = 1; i <= n; i++) {
+    const [x, y] = middle(i);
+    c.quadraticCurveTo(ring[i % n][0], ring[i % n][1], x, y);
+  }
+  c.closePath();
 }
 
 function cross(c: CanvasRenderingContext2D, x: number, y: number): void {

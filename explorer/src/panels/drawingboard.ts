@@ -54,7 +54,13 @@ export class DrawingBoard {
     const { x, y } = this.#scales();
     const heights = this.#heights;
     plot.axes({ x, y, xLabel: "time s, in steps", yLabel: "ṁ(s), in units of your own", yTicks: 3 });
-    plot.band(KNOTS, (i) => x(i * KNOT_STEPS), () => plot.bottom, (i) => y(heights[i]), "--memory");
+    plot.band(
+      KNOTS,
+      (i) => x(i * KNOT_STEPS),
+      () => plot.bottom,
+      (i) => y(heights[i]),
+      "--memory",
+    );
     plot.line(KNOTS, (i) => [x(i * KNOT_STEPS), y(heights[i])], { color: "--memory", width: 2.5 });
     for (let i = 0; i < KNOTS; i++) {
       plot.marker({ marker: "circle", color: "--memory" }, x(i * KNOT_STEPS), y(heights[i]), 4);

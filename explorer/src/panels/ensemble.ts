@@ -4,8 +4,10 @@ import { scaleLinear, scaleLog } from "d3-scale";
 
 import { describe } from "../announce";
 import { slider, stops, type Control } from "../controls";
+import { instantaneous } from "../families";
 import { METHODS } from "../methods";
-import { boundFor, ensembleOf, exactLossOf, flowLossOf, landscapeOf } from "../model";
+import { boundFor, ensembleOf, exactLossOf, flowLossOf, landscapeOf, memoryOf, nesterovFlowLossOf } from "../model";
+import { limitLoss } from "../moments";
 import { short } from "../numbers";
 import { STYLES, colour } from "../palette";
 import { Plot } from "../plot";
@@ -14,6 +16,8 @@ import type { Store } from "../store";
 import type { Terrain, View } from "../terrain";
 import { legend } from "./legend";
 import { canvasOf, find, place, write, type Panel } from "./panel";
+
+const NO_MEMORY = instantaneous();
 
 export class EnsemblePanel implements Panel {
   readonly #store: Store;
@@ -44,7 +48,7 @@ export class EnsemblePanel implements Panel {
         text: String,
       }),
     ];
-    const shown = legend(store, ["memory", "sgd", "hb", "nag"]);
+    const shown = legend(store, ["memory", "sgd", "hb", "nag", "ode"], { ode: "continuous time" });
     place("ensemble-sliders", sliders);
     place("ensemble-legend", shown);
     this.#controls = [...sliders, ...shown];
@@ -60,6 +64,7 @@ export class EnsemblePanel implements Panel {
     this.#drawCloud(state, shown);
     this.#drawSpread(state, shown);
     write(find("bound-note"), boundFor(state).because);
+    write(find("limit-note"), this.#limit(state));
   }
 
   summary(): string {
@@ -69,6 +74,16 @@ export class EnsemblePanel implements Panel {
       (method) => `${STYLES[method].label} ${short(ensembleOf(method, state).mean[state.k])}`,
     );
     return parts.length === 0 ? "" : `Mean loss of ${state.runs} runs at step ${state.k}: ${parts.join(", ")}.`;
+  }
+
+  /** What the noise leaves for ever, against SGD. */
+  #limit(state: State): string {
+    const { spectrum } = landscapeOf(state.f, state.kappa);
+    if (spectrum === null || state.noise === 0 || !state.show.includes("memory")) return "";
+    const limit = limitLoss(memoryOf(state.memory), state.lr, spectrum, state.noise);
+    const sgd = limitLoss(NO_MEMORY, state.lr, spectrum, state.noise);
+    if (limit === null || sgd === null) return "";
+    return `In the long run this memory’s expected loss settles at ${short(limit)}, ${short(limit / sgd)} times SGD’s.`;
   }
 
   #drawCloud(state: State, shown: readonly (typeof METHODS)[number][]): void {
@@ -102,7 +117,10 @@ export class EnsemblePanel implements Panel {
     if (state.noise === 0 || state.k === 0) return;
     const { x, runs } = ensembleOf(method, state);
     const from = 2 * state.k * runs;
-    const [mean, square] = [[0, 0], [0, 0]];
+    const [mean, square] = [
+      [0, 0],
+      [0, 0],
+    ];
     for (let i = 0; i < 2 * runs; i++) {
       mean[i % 2] += x[from + i] / runs;
       square[i % 2] += x[from + i] ** 2 / runs;
@@ -133,6 +151,8 @@ export class EnsemblePanel implements Panel {
         }
       }
     }
+    const flows = flowsOf(state);
+    for (const { flow } of flows) high = Math.max(high, flow[state.steps]);
     if (bound.values !== null) high = Math.max(high, Math.min(bound.values[0], 20 * first));
     low = Math.max(low / 4, high * 1e-8);
     const x = scaleLinear([0, state.steps], [plot.left, plot.right]);
@@ -145,7 +165,13 @@ export class EnsemblePanel implements Panel {
         const { at, low: bottom, high: top } = ensembleOf(method, state);
         if (state.noise > 0) {
           const { color } = STYLES[method];
-          plot.band(at.length, (i) => x(at[i]), (i) => level(bottom[i]), (i) => level(top[i]), color);
+          plot.band(
+            at.length,
+            (i) => x(at[i]),
+            (i) => level(bottom[i]),
+            (i) => level(top[i]),
+            color,
+          );
         }
       }
       for (const method of [...shown].reverse()) {
@@ -157,8 +183,9 @@ export class EnsemblePanel implements Panel {
           plot.line(n, (k) => [x(k), level(exact[k])], { color: "--ink", width: 1.25, dash: [5, 3] });
         }
       }
-      const flow = state.show.includes("memory") && state.show.includes("ode") ? flowLossOf(state) : null;
-      if (flow !== null) plot.line(n, (k) => [x(k), level(flow[k])], { color: "--ode", width: 5, alpha: 0.4 });
+      for (const { flow, color } of flows) {
+        plot.line(n, (k) => [x(k), level(flow[k])], { color, width: 6, alpha: 0.35 });
+      }
       if (bound.values !== null) {
         const { values } = bound;
         plot.line(n, (k) => [x(k), level(values[k])], { color: "--memory", width: 2.25, dash: [1, 4] });
@@ -166,7 +193,10 @@ export class EnsemblePanel implements Panel {
       plot.line(2, (i) => [x(state.k), i === 0 ? plot.top : plot.bottom], { color: "--ink", width: 1, dash: [2, 3] });
     });
     this.#annotate(plot, state, shown, x, level, bound.values);
-    describe(plot.canvas, `Mean and spread of the loss over the steps, logarithmic. ${this.summary()} ${bound.because}`);
+    describe(
+      plot.canvas,
+      `Mean and spread of the loss over the steps, logarithmic. ${this.summary()} ${bound.because}`,
+    );
   }
 
   #annotate(
@@ -182,7 +212,8 @@ export class EnsemblePanel implements Panel {
       color: STYLES[method].color,
       y: level(ensembleOf(method, state).mean[state.steps]),
     }));
-    if (bound !== null) labels.push({ text: "theorem", color: "--memory", y: level(bound[Math.floor(state.steps * 0.55)]) });
+    if (bound !== null)
+      labels.push({ text: "theorem", color: "--memory", y: level(bound[Math.floor(state.steps * 0.55)]) });
     const at = (text: string) => (text === "theorem" ? x(state.steps * 0.55) : plot.right - 4);
     labels.sort((a, b) => a.y - b.y);
     let last = -Infinity;
@@ -194,4 +225,14 @@ export class EnsemblePanel implements Panel {
       plot.label(text, at(text), free, color, text === "theorem" ? "center" : "right");
     }
   }
+}
+
+/** The expected losses in continuous time of those methods that are shown. */
+function flowsOf(state: State): { flow: Float64Array; color: string }[] {
+  if (!state.show.includes("ode")) return [];
+  const known = [
+    { flow: state.show.includes("memory") ? flowLossOf(state) : null, color: "--ode" },
+    { flow: state.show.includes("nag") ? nesterovFlowLossOf(state) : null, color: STYLES.nag.color },
+  ];
+  return known.flatMap(({ flow, color }) => (flow === null ? [] : [{ flow, color }]));
 }

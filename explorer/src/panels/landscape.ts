@@ -4,7 +4,7 @@ import { scaleLinear, scaleLog } from "d3-scale";
 
 import { describe } from "../announce";
 import { choice, ratios, slider, stops, type Control } from "../controls";
-import { landscape, type Landscape, type LandscapeName } from "../landscape";
+import type { Landscape, LandscapeName } from "../landscape";
 import { METHODS } from "../methods";
 import { landscapeOf, memoryOf, odeOf, pathOf, weightsAt } from "../model";
 import { short } from "../numbers";
@@ -144,7 +144,8 @@ export class LandscapePanel implements Panel {
       return "This memory is discrete only: it has decays, but no memory function and so no ODE.";
     }
     const gone = METHODS.filter((method) => state.show.includes(method) && !isFinite(pathOf(method, state).at(-1)!));
-    if (gone.length > 0) return `${gone.map((method) => STYLES[method].label).join(", ")} diverged: choose a smaller η.`;
+    if (gone.length > 0)
+      return `${gone.map((method) => STYLES[method].label).join(", ")} diverged: choose a smaller η.`;
     if (state.noise > 0 && state.show.includes("ode")) return "The ODE is that of the gradient without its noise.";
     return "";
   }
@@ -213,11 +214,7 @@ export class LandscapePanel implements Panel {
     const y = scaleLog([Math.max(first, 1e-6) * 1e-6, Math.max(first, 1e-6) * 4], [plot.bottom, plot.top]);
     plot.axes({ x, y, xLabel: "step k", yLabel: "f(xₖ) − f*", yIsLog: true, yTicks: 7 });
     const draw = (path: Float64Array, style: Parameters<Plot["line"]>[2]) =>
-      plot.line(
-        state.steps + 1,
-        (k) => [x(k), y(Math.max(1e-300, f.value(path[2 * k], path[2 * k + 1])))],
-        style,
-      );
+      plot.line(state.steps + 1, (k) => [x(k), y(Math.max(1e-300, f.value(path[2 * k], path[2 * k + 1])))], style);
     plot.inside(() => {
       const ode = odeOf(state);
       if (state.show.includes("ode") && ode !== null) draw(ode, { color: "--ode", width: 6, alpha: 0.38 });
@@ -234,11 +231,4 @@ export class LandscapePanel implements Panel {
     });
     describe(plot.canvas, `The loss over the steps on a logarithmic scale. ${this.summary()}`);
   }
-}
-
-/** Keeps the start inside a landscape that was chosen by other means than this panel. */
-export function startInside(state: State): Partial<State> {
-  const { view } = landscape(state.f, state.kappa);
-  const inside = state.x >= view.x[0] && state.x <= view.x[1] && state.y >= view.y[0] && state.y <= view.y[1];
-  return inside ? {} : { x: STARTS[state.f][0], y: STARTS[state.f][1] };
 }

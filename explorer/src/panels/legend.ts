@@ -2,7 +2,7 @@
 
 import { toggle, type Control } from "../controls";
 import { STYLES } from "../palette";
-import type { Shown } from "../state";
+import { SHOWN, type Shown } from "../state";
 import type { Store } from "../store";
 
 export function swatch(shown: Shown): string {
@@ -15,14 +15,13 @@ export function swatch(shown: Shown): string {
   );
 }
 
-export function legend(store: Store, shown: readonly Shown[]): Control[] {
+export function legend(store: Store, shown: readonly Shown[], names: Partial<Record<Shown, string>> = {}): Control[] {
   return shown.map((each) =>
     toggle({
-      label: `${swatch(each)} ${STYLES[each].label}`,
+      label: `${swatch(each)} ${names[each] ?? STYLES[each].label}`,
       get: () => store.state.show.includes(each),
       set: (on) => {
-        const others = store.state.show.filter((other) => other !== each);
-        store.set({ show: on ? [...others, each] : others });
+        store.set({ show: SHOWN.filter((other) => (other === each ? on : store.state.show.includes(other))) });
       },
     }),
   );

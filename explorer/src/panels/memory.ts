@@ -36,6 +36,16 @@ const FORMULAS: Readonly<Record<Family, string>> = {
   draw: tex`m(t) = \int_0^t \dot m(s)\, ds, \quad b_k = \frac{m(k)}{m(k+1)}`,
 };
 
+const ABOUT: Readonly<Record<Family, string>> = {
+  poly: "p = 1 is the plain average of all gradients, p = 2 linear memory. The larger p, the closer to SGD.",
+  exp: "Adam’s average with its bias correction, and in the long run momentum, divided by 1 − β.",
+  inst: "SGD: the newest gradient is all there is.",
+  log: "Longer than long: the only family here that favours the oldest gradients.",
+  stretch: "α > 1 forgets faster than exponentially, α < 1 more slowly; h sets how soon.",
+  power: "c = 1 is the plain average, smaller c forgets faster. It has decays, but no memory function.",
+  draw: "Any curve above 0 is the slope of a memory function. Draw one in the first picture.",
+};
+
 const STOPS: Readonly<Record<string, readonly number[]>> = {
   p: stops([0.25, 4, 0.05], [4, 10, 0.25], [10, 20, 1], [20, 100, 5]),
   beta: stops([0.01, 0.05, 0.04], [0.05, 0.95, 0.01], [0.95, 0.99, 0.005], [0.99, 0.999, 0.001]),
@@ -121,6 +131,7 @@ export class MemoryPanel implements Panel {
     );
     place("memory-parameters", this.#parameters);
     find("memory-formula").innerHTML = FORMULAS[family];
+    write(find("memory-about"), ABOUT[family]);
     find("growth-figure").hidden = family === "draw";
     find("board-figure").hidden = family !== "draw";
   }

@@ -1,16 +1,11 @@
 /** What the panels have in common: a place in the page, controls, and a way to draw. */
 
 import type { Control } from "../controls";
-import type { Store } from "../store";
 
 export interface Panel {
   draw(): void;
   /** What it shows now, for those who do not see it. */
   summary(): string;
-}
-
-export interface Stage {
-  readonly store: Store;
 }
 
 export function find<Kind extends HTMLElement = HTMLElement>(id: string): Kind {

@@ -72,10 +72,12 @@ export class TimeWarpPanel implements Panel {
   }
 
   #note(state: State, warped: Warped | null): string {
-    if (warped === null) return "The heavy ball leaves the landscape here: choose another start or landscape.";
+    if (warped === null)
+      return "The heavy ball cannot be followed here: choose a slower memory, a smaller η or another start.";
     const time = this.#time(state);
     const tau = warped.warp.memoryTime(time);
-    const sentence = `At t = ${short(time)} the heavy ball is where the memory is at t = ${short(tau)}.`;
+    const partner = warped.warp.q === 3 ? "Nesterov’s runner" : "the heavy ball";
+    const sentence = `At t = ${short(time)} ${partner} is where the memory is at t = ${short(tau)}.`;
     return warped.isChosen ? sentence : `The chosen memory has no warp, so linear memory is shown. ${sentence}`;
   }
 
@@ -84,12 +86,15 @@ export class TimeWarpPanel implements Panel {
     if (!plot.begin()) return;
     const view = this.#terrain.draw(plot, landscapeOf(state.f, state.kappa));
     const { memoryPath, heavyBallPath, t } = warped;
-    const at = (path: Float64Array) => (i: number): [number, number] => [view.x(path[2 * i]), view.y(path[2 * i + 1])];
+    const at =
+      (path: Float64Array) =>
+      (i: number): [number, number] => [view.x(path[2 * i]), view.y(path[2 * i + 1])];
     const done = Math.ceil((state.k / state.steps) * (t.length - 1)) + 1;
     plot.line(t.length, at(memoryPath), { color: "--memory", width: 8, alpha: 0.14 });
     plot.line(t.length, at(heavyBallPath), { ...STYLES.nag, width: 1.25, alpha: 0.5 });
     plot.line(done, at(memoryPath), { color: "--memory", width: 8, alpha: 0.4 });
     plot.line(done, at(heavyBallPath), { ...STYLES.nag, width: 2.25 });
+    plot.marker({ marker: "circle", color: "--ink" }, view.x(state.x), view.y(state.y), 5);
     const now = (state.k / state.steps) * (t.length - 1);
     const [mx, my] = between(memoryPath, now);
     const [hx, hy] = between(heavyBallPath, now);
@@ -113,10 +118,9 @@ export class TimeWarpPanel implements Panel {
     const x = scaleLinear([0, end], [plot.left, plot.right]);
     const y = scaleLog([first * 1e-5, first * 3], [plot.bottom, plot.top]);
     plot.axes({ x, y, xLabel: "time t of the heavy ball", yLabel: "f − f*", yIsLog: true, yTicks: 6 });
-    const loss = (path: Float64Array) => (i: number): [number, number] => [
-      x(t[i]),
-      y(Math.max(1e-300, f.value(path[2 * i], path[2 * i + 1]))),
-    ];
+    const loss =
+      (path: Float64Array) =>
+      (i: number): [number, number] => [x(t[i]), y(Math.max(1e-300, f.value(path[2 * i], path[2 * i + 1])))];
     plot.inside(() => {
       plot.line(t.length, loss(memoryPath), { color: "--memory", width: 7, alpha: 0.4 });
       plot.line(t.length, loss(heavyBallPath), { ...STYLES.nag, width: 2 });
