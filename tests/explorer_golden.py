@@ -274,9 +274,8 @@ def warps() -> Iterator[Case]:
         yield case("warp", text, lr, t, result=result, tolerance=tolerance)
         # A heavy ball that is solved as one must be where the warped memory is.
         gradient, start = gradient_of("valley", 10.0), STARTS["valley"]
-        memory_path = solve(MemoryFlow(in_time_of(text, lr), gradient=gradient), 100.0, start, method="DOP853")
-        assert memory_path.at is not None
-        warped = memory_path.at(warp.memory_time(t))[0]
+        memory = MemoryFlow(in_time_of(text, lr), gradient=gradient)
+        warped = solve(memory, warp.memory_time(t), start, method="DOP853").x
         yield case("warpedFlow", text, lr, "valley", 10.0, start, t, result=warped.ravel(), tolerance=1e-5)
 
 
