@@ -27,7 +27,7 @@ exclude_patterns = ["_build", "_generated"]
 nitpicky = True
 # Types of other packages have no page here to point at.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(numpy|np|matplotlib|torch|jax|jaxlib|optax|collections\.abc|typing|abc|os|pathlib)\..*"),
+    (r"py:.*", r"(numpy|np|matplotlib|torch|jax|jaxlib|optax|collections\.abc|typing|abc|os|pathlib|http)\..*"),
     (r"py:.*", r"(NDArray|Any|Array|Data|Progress|Callable|ClassVar|memgrad\.memory\.base\.Array)"),
 ]
 

@@ -34,7 +34,8 @@ export class Carpet {
     c.drawImage(this.#image, plot.left, plot.top, plot.right - plot.left, plot.bottom - plot.top);
     plot.line(2, (i) => [i === 0 ? plot.left : x(k), y(k)], { color: "--ink", width: 1.5 });
     plot.marker({ marker: "circle", color: "--ink" }, x(k), y(k), 4.5);
-    plot.label(`k = ${k}`, x(k) + 9, y(k), "--ink");
+    const isLow = y(k) > plot.bottom - 14;
+    plot.label(`k = ${k}`, x(k) + 9, isLow ? y(k) - 16 : y(k), "--ink");
     describe(
       plot.canvas,
       "Triangular heat map of all weights: one row a step, one column a past gradient. " +

@@ -13,6 +13,7 @@ import { find, type Panel } from "./panels/panel";
 import { Story } from "./panels/story";
 import { TimeWarpPanel } from "./panels/timewarp";
 import { Transport } from "./panels/transport";
+import { PRESETS } from "./presets";
 import type { State, Theme } from "./state";
 import { Store } from "./store";
 import { Terrain } from "./terrain";
@@ -20,6 +21,8 @@ import { Terrain } from "./terrain";
 const ADDRESS_DELAY = 250;
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
+/** Where the story stands beside the panels, it stays in sight while they scroll; see style.css. */
+const storyStays = window.matchMedia("(min-width: 1081px)");
 
 let addressTimer = 0;
 let written = "";
@@ -33,6 +36,7 @@ const transport = new Transport(store, () => {
 });
 const story = new Story(store, () => {
   complain([]);
+  if (storyStays.matches) scrollToPanel(calm.matches ? "auto" : "smooth");
   // Reduced motion: the view stands at the step it was made for.
   if (!calm.matches) transport.play(0);
 });
@@ -63,6 +67,14 @@ function complain(messages: readonly string[]): void {
       return item;
     }),
   );
+}
+
+/** Shows the panel of the story's step. Not by scrollIntoView, which would also scroll a page that this one is part of. */
+function scrollToPanel(behavior: ScrollBehavior): HTMLElement {
+  const panel = find(`panel-${PRESETS[store.state.step - 1].panel}`);
+  const isFirst = panel.getBoundingClientRect().top + window.scrollY < window.innerHeight / 2;
+  window.scrollTo({ top: isFirst ? 0 : panel.getBoundingClientRect().top + window.scrollY - 16, behavior });
+  return panel;
 }
 
 function showTheme(theme: Theme): void {
@@ -103,9 +115,9 @@ find("copy").addEventListener("click", () => void copyLink());
 find("story-link").addEventListener("click", (event) => {
   // The address holds the view, so it must not become that of an anchor.
   event.preventDefault();
-  const panel = find(`panel-${(event.currentTarget as HTMLElement).dataset.panel}`);
-  panel.scrollIntoView({ behavior: calm.matches ? "auto" : "smooth", block: "start" });
-  panel.querySelector<HTMLElement>("h2")!.focus({ preventScroll: true });
+  scrollToPanel(calm.matches ? "auto" : "smooth")
+    .querySelector<HTMLElement>("h2")!
+    .focus({ preventScroll: true });
 });
 window.addEventListener("hashchange", () => {
   if (location.hash === written) return;
@@ -145,6 +157,7 @@ async function copyLink(): Promise<void> {
 readColours();
 complain(complaints);
 store.drawNow();
+if (storyStays.matches) scrollToPanel("instant");
 const firstDraw = performance.now();
 
 declare global {

@@ -45,9 +45,7 @@ export class Story implements Panel {
     find("story-see").innerHTML = preset.see;
     find("story-why").innerHTML = preset.why;
     find("story-try").innerHTML = preset.try;
-    const link = find<HTMLAnchorElement>("story-link");
-    link.href = `#panel-${preset.panel}`;
-    link.dataset.panel = preset.panel;
+    find<HTMLAnchorElement>("story-link").href = `#panel-${preset.panel}`;
     find<HTMLButtonElement>("story-back").disabled = step === 1;
     find<HTMLButtonElement>("story-on").disabled = step === PRESETS.length;
     this.#buttons.forEach((button, i) => {

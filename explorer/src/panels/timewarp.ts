@@ -116,7 +116,11 @@ export class TimeWarpPanel implements Panel {
     const end = t[t.length - 1];
     const first = Math.max(f.value(state.x, state.y), 1e-6);
     const x = scaleLinear([0, end], [plot.left, plot.right]);
-    const y = scaleLog([first * 1e-5, first * 3], [plot.bottom, plot.top]);
+    let highest = first;
+    for (let i = 0; i < 2 * t.length; i += 2) {
+      highest = Math.max(highest, f.value(heavyBallPath[i], heavyBallPath[i + 1]));
+    }
+    const y = scaleLog([first * 1e-5, Math.min(3 * highest, 1e4 * first)], [plot.bottom, plot.top]);
     plot.axes({ x, y, xLabel: "time t of the heavy ball", yLabel: "f − f*", yIsLog: true, yTicks: 6 });
     const loss =
       (path: Float64Array) =>
