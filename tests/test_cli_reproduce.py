@@ -98,7 +98,7 @@ def test_a_second_call_does_nothing_twice(
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("bound-beta.*")}
     first = scoreboard(tmp_path)["verdicts"]
     monkeypatch.setattr(reproduction, "draw", lambda *_: pytest.fail("drawn again"))
-    monkeypatch.setattr(reproduction.verdicts, "judge", lambda *_: pytest.fail("judged again"))
+    monkeypatch.setattr("memgrad.paper.verdicts.judge", lambda *_: pytest.fail("judged again"))
     monkeypatch.setattr(Here, "start", lambda *_: pytest.fail("trained again"))
     result = run("R10", "bound-beta", "S1")
     assert result.exit_code == 0
@@ -218,7 +218,8 @@ def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> N
     assert len({len(column) for column in columns.values()}) == 1
     panels = {"padam": 2, "acc": 6}.get(name, 8)
     assert len(drawn.figure.axes) == panels
-    assert np.all((columns["low"] <= columns["mean"]) & (columns["mean"] <= columns["high"]))
+    low, mean, high = (np.asarray(columns[end], dtype=float) for end in ("low", "mean", "high"))
+    assert np.all((low <= mean) & (mean <= high))
     assert set(drawn.about()["experiments"]) == set(TRAINING_FIGURES[name].needs)
 
 

@@ -143,11 +143,16 @@ def _mark_diverged(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[s
 
 
 def _cut(axes: Axes, panel: TrainingPanel) -> None:
-    """Keep a curve that leaves for infinity from flattening all others."""
+    """Keep a curve that leaves for infinity, and bands of few seeds, from flattening all curves."""
     seen = [band.mean[np.isfinite(band.mean)] for band in panel.bands.values()]
-    starts = [values[0] for values in seen if len(values)]
-    if starts and max(values.max() for values in seen if len(values)) > HEADROOM * max(starts):
-        axes.set_ylim(top=HEADROOM * max(starts))
+    seen = [values for values in seen if len(values)]
+    if not seen:
+        return
+    top = min(max(values.max() for values in seen), HEADROOM * max(values[0] for values in seen))
+    low = min(values.min() for values in seen)
+    if axes.get_yscale() == "log" and low > 0:
+        bottom_now, top_now = axes.get_ylim()
+        axes.set_ylim(max(bottom_now, low / HEADROOM), min(top_now, HEADROOM * top))
 
 
 def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warning: str, *, beside: bool) -> None:

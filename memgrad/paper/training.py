@@ -144,7 +144,9 @@ def _reconstructions(evidence: Evidence, originals: Callable[[], NDArray[Any]]) 
     rows = {"original": pictures}
     for label, method, lr in _shown(results):
         rows[label] = _pictures(results, method, lr, pictures.shape)
-    figure = figures.reconstructed(rows, **_foot(evidence, (name,)))
+    foot = _foot(evidence, (name,))
+    foot["caption"] = f"{evidence.scale.name}: test examples, runs with the seed 0, {evidence.described(name)}"
+    figure = figures.reconstructed(rows, **foot)
     places = np.indices(pictures.shape).reshape(3, -1)
     columns = {
         "label": np.repeat(list(rows), pictures.size),
