@@ -472,6 +472,17 @@ def test_the_address_holds_the_whole_view(browser: Any) -> None:
         assert again.page.locator("#notices").is_hidden()
 
 
+def test_links_inside_the_page_leave_the_view_as_it_is(browser: Any) -> None:
+    with Visit(browser, "#step=4&k=17") as visit:
+        for name, panel in (("Skip to the panels", "memory"), ("Go to the panel", "timewarp")):
+            visit.page.get_by_role("link", name=name).press("Enter")
+            visit.settle()
+            assert visit.ask("() => document.activeElement.closest('section').id") == f"panel-{panel}"
+            assert visit.page.locator(f"#panel-{panel}").is_visible()
+        assert (visit.state()["step"], visit.state()["k"]) == (4, 17)
+        assert visit.page.locator("#notices").is_hidden()
+
+
 def test_a_link_can_be_copied(browser: Any) -> None:
     with Visit(browser, "#step=2&k=17", permissions=("clipboard-read", "clipboard-write")) as visit:
         visit.page.get_by_role("button", name="Copy link").click()

@@ -36,7 +36,7 @@ const transport = new Transport(store, () => {
 });
 const story = new Story(store, () => {
   complain([]);
-  if (storyStays.matches) scrollToPanel(calm.matches ? "auto" : "smooth");
+  showTold(calm.matches ? "auto" : "smooth");
   // Reduced motion: the view stands at the step it was made for.
   if (!calm.matches) transport.play(0);
 });
@@ -69,12 +69,16 @@ function complain(messages: readonly string[]): void {
   );
 }
 
-/** Shows the panel of the story's step. Not by scrollIntoView, which would also scroll a page that this one is part of. */
-function scrollToPanel(behavior: ScrollBehavior): HTMLElement {
-  const panel = find(`panel-${PRESETS[store.state.step - 1].panel}`);
-  const isFirst = panel.getBoundingClientRect().top + window.scrollY < window.innerHeight / 2;
-  window.scrollTo({ top: isFirst ? 0 : panel.getBoundingClientRect().top + window.scrollY - 16, behavior });
-  return panel;
+/** Shows a panel. Not by scrollIntoView, which would also scroll a page that this one is part of. */
+function scrollTo(panel: HTMLElement, behavior: ScrollBehavior): void {
+  const top = panel.getBoundingClientRect().top + window.scrollY;
+  const isSeenFromTheTop = storyStays.matches && top < window.innerHeight / 2;
+  window.scrollTo({ top: isSeenFromTheTop ? 0 : top - 16, behavior });
+}
+
+/** Shows the panel of the story's step, where the story stays in sight. */
+function showTold(behavior: ScrollBehavior): void {
+  if (storyStays.matches) scrollTo(find(`panel-${PRESETS[store.state.step - 1].panel}`), behavior);
 }
 
 function showTheme(theme: Theme): void {
@@ -112,13 +116,15 @@ find("theme").addEventListener("click", () => {
 dark.addEventListener("change", () => store.redraw());
 find("notices-close").addEventListener("click", () => complain([]));
 find("copy").addEventListener("click", () => void copyLink());
-find("story-link").addEventListener("click", (event) => {
-  // The address holds the view, so it must not become that of an anchor.
-  event.preventDefault();
-  scrollToPanel(calm.matches ? "auto" : "smooth")
-    .querySelector<HTMLElement>("h2")!
-    .focus({ preventScroll: true });
-});
+for (const link of document.querySelectorAll<HTMLAnchorElement>("a[href^='#panel-']")) {
+  link.addEventListener("click", (event) => {
+    // The address holds the view, so it must not become that of an anchor.
+    event.preventDefault();
+    const panel = find(link.hash.slice(1));
+    scrollTo(panel, calm.matches ? "auto" : "smooth");
+    panel.querySelector<HTMLElement>("h2")!.focus({ preventScroll: true });
+  });
+}
 window.addEventListener("hashchange", () => {
   if (location.hash === written) return;
   const read = readAddress(location.hash);
@@ -157,7 +163,7 @@ async function copyLink(): Promise<void> {
 readColours();
 complain(complaints);
 store.drawNow();
-if (storyStays.matches) scrollToPanel("instant");
+showTold("instant");
 const firstDraw = performance.now();
 
 declare global {

@@ -2,6 +2,7 @@
 
 import { boundOf } from "./bounds";
 import { ensemble } from "./ensemble";
+import { polynomial } from "./families";
 import { gradientFlow, heavyBallFlow, memoryFlow, warpedFlow } from "./flow";
 import { landscape, type Landscape } from "./landscape";
 import { inTimeOf, type Memory } from "./memory";
@@ -12,7 +13,6 @@ import { passport, weights } from "./passport";
 import type { State } from "./state";
 import { parseMemory } from "./textform";
 import { polynomialWarp, timeWarp, type TimeWarp } from "./timewarp";
-import { polynomial } from "./families";
 
 /** The function, keeping its latest result for as long as its arguments stay the same. */
 function keepLatest<Arguments extends readonly unknown[], Result>(
@@ -33,7 +33,6 @@ export const memoryOf = keepLatest((text: string): Memory => parseMemory(text));
 export const weightsAt = keepLatest(weights);
 export const passportAt = keepLatest(passport);
 export const landscapeOf = keepLatest(landscape);
-const settingOf = keepLatest((memory: Memory, lr: number, momentum: number): Setting => ({ memory, lr, momentum }));
 const noiseOf = keepLatest((steps: number, runs: number, seed: number) => normals(2 * steps * runs, seed));
 
 /** A setting for a method that ignores the memory, so that its results outlive changes of the memory. */
@@ -43,14 +42,16 @@ function settingFor(method: MethodName, state: State): Setting {
   const memory = method === "memory" ? memoryOf(state.memory) : NO_MEMORY;
   return settings[method](memory, state.lr, method === "hb" ? state.momentum : 0);
 }
-const settings = forEachMethod(() => keepLatest(settingOf));
+const settings = forEachMethod(() =>
+  keepLatest((memory: Memory, lr: number, momentum: number): Setting => ({ memory, lr, momentum })),
+);
 
 const paths = forEachMethod((method) =>
   keepLatest((setting: Setting, f: Landscape, x: number, y: number, steps: number, sigma: number, seed: number) =>
-    run(method, setting, f, [x, y], steps, sigma, sigma > 0 ? pathNoise(steps, 1, seed) : null),
+    run(method, setting, f, [x, y], steps, sigma, sigma > 0 ? pathNoise(steps, seed) : null),
   ),
 );
-const pathNoise = keepLatest((steps: number, runs: number, seed: number) => normals(2 * steps * runs, seed));
+const pathNoise = keepLatest((steps: number, seed: number) => normals(2 * steps, seed));
 
 /** All iterates of one run of a method: x_0, y_0, x_1, y_1, ... */
 export function pathOf(method: MethodName, state: State): Float64Array {
