@@ -182,12 +182,14 @@ class Visit:
         theme: str = "light",
         motion: str = "reduce",
         permissions: tuple[str, ...] = (),
+        has_touch: bool = False,
     ) -> None:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=theme,
             reduced_motion=motion,
             permissions=permissions,
+            has_touch=has_touch,
         )
         self.context.set_default_timeout(10_000)
         self.page = self.context.new_page()
@@ -391,6 +393,15 @@ def test_the_start_is_moved_by_mouse_and_by_keyboard(browser: Any) -> None:
         moved = visit.state()
         assert moved["x"] < dragged["x"]
         assert moved["y"] > dragged["y"]
+
+
+def test_a_finger_moves_the_start_by_a_tap(browser: Any) -> None:
+    with Visit(browser, "#step=3", width=400, has_touch=True) as visit:
+        visit.page.locator("#map").scroll_into_view_if_needed()
+        visit.page.locator("#map").tap(position={"x": 250, "y": 200})
+        visit.settle()
+        assert visit.state()["x"] > 0
+        assert visit.state()["y"] < 0
 
 
 def test_a_memory_is_drawn_by_mouse_and_by_keyboard(browser: Any) -> None:

@@ -19,9 +19,10 @@ export class StartHandle {
     canvas.after(this.#button);
     this.#name();
     this.#button.addEventListener("keydown", (event) => this.#press(event));
-    // The whole picture answers, because a finger hides a point.
     for (const element of [this.#button, canvas] as readonly HTMLElement[]) {
       element.addEventListener("pointerdown", (event) => {
+        // A finger on the map scrolls the page, unless it takes the handle; a tap still moves it.
+        if (element === canvas && event.pointerType === "touch") return;
         event.preventDefault();
         element.setPointerCapture(event.pointerId);
         this.#button.focus({ preventScroll: true });
@@ -31,6 +32,7 @@ export class StartHandle {
         if (element.hasPointerCapture(event.pointerId)) this.#dragTo(event, canvas);
       });
     }
+    canvas.addEventListener("click", (event) => this.#dragTo(event, canvas));
   }
 
   show(view: View): void {
@@ -46,7 +48,7 @@ export class StartHandle {
     if (this.#button.getAttribute("aria-label") !== words) this.#button.setAttribute("aria-label", words);
   }
 
-  #dragTo(event: PointerEvent, canvas: HTMLCanvasElement): void {
+  #dragTo(event: MouseEvent, canvas: HTMLCanvasElement): void {
     if (this.#view === null) return;
     const box = canvas.getBoundingClientRect();
     this.#moveTo(this.#view.x.invert(event.clientX - box.left), this.#view.y.invert(event.clientY - box.top));
