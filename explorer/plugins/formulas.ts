@@ -13,6 +13,8 @@ export function mathml(formula: string): string {
     html
       .replace(/<annotation[^>]*>.*?<\/annotation>/gs, "")
       .replace(/<\/?semantics>/g, "")
+      // A thin space after log and its like, unless a bracket follows: TeX sets it by itself, MathML does not.
+      .replace(/<mo>\u2061<\/mo>(?!<mo[^>]*>\()/g, '<mo>\u2061</mo><mspace width="0.1667em"></mspace>')
       // Browsers know this variant by its characters only.
       .replace(/<mi mathvariant="double-struck">E<\/mi>/g, "<mi>𝔼</mi>")
       .replace(/^<span class="katex">|<\/span>$/g, "")
