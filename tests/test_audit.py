@@ -133,6 +133,12 @@ def test_the_memories_in_the_buffers_of_an_adaptive_method_are_found(name: str) 
         assert_near(found.buffers[buffer], memory)
 
 
+def test_a_maximum_is_not_taken_for_a_memory() -> None:
+    """AMSGrad's buffer quadruples with the gradients, but impulses do not add up in it."""
+    found = audit(lambda params: Adam(params, lr=0.1, amsgrad=True))
+    assert found.buffers.keys() == {"exp_avg", "exp_avg_sq"}
+
+
 def test_a_memory_of_another_family_is_reported_with_its_distance() -> None:
     """The logarithmic memory favors old gradients: nearest is a polynomial below degree 1, and not near."""
     found = audit(lambda params: MemSGD(params, lr=0.1, memory="log")).step

@@ -101,7 +101,8 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
     A parameter with one coordinate for each step gets an impulse: coordinate j has the gradient 1 at step j and 0 at
     all others, so its displacement at step k is the weight $w(j,k)$ times the learning rate. A method whose steps are
     not linear in the gradients, such as Adam, is audited through its buffers: one that doubles with the gradients
-    remembers them, one that quadruples remembers their squares.
+    remembers them, one that quadruples remembers their squares. Impulses must also add up to what a constant gradient
+    gives: a maximum, as AMSGrad's, doubles too, but is no sum.
 
     Args:
         make_optimizer: Makes the optimizer for a list of parameters, without weight decay. It must update each
@@ -125,14 +126,22 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
     impulses = np.eye(steps)
     name, moved, states = _watch(make_optimizer, impulses, before_step)
     _, moved_twice, states_twice = _watch(make_optimizer, 2 * impulses, before_step)
-    _, constant, _ = _watch(make_optimizer, np.ones((steps, 1)), before_step)
-    step = Remembered("step", 1, moved) if np.allclose(moved_twice, 2 * moved, rtol=1e-6, atol=1e-12) else None
+    _, constant, states_constant = _watch(make_optimizer, np.ones((steps, 1)), before_step)
+    doubles = np.allclose(moved_twice, 2 * moved, rtol=1e-6, atol=1e-12)
+    step = Remembered("step", 1, moved) if doubles and _adds_up(moved, constant) else None
     buffers = {}
     for key, weights in states.items():
+        if not (weights.any() and _adds_up(weights, states_constant[key])):
+            continue
         for power in (1, 2):
-            if weights.any() and np.allclose(states_twice[key], 2**power * weights, rtol=1e-6, atol=1e-300):
+            if np.allclose(states_twice[key], 2**power * weights, rtol=1e-6, atol=1e-300):
                 buffers[key] = Remembered(key, power, weights)
     return Audit(name, steps, step, buffers, constant[:, 0])
+
+
+def _adds_up(weights: NDArray[np.float64], constant: NDArray[np.float64]) -> bool:
+    """Whether impulses at all steps, which are a constant gradient, have the sum of their effects."""
+    return np.allclose(weights.sum(axis=1), constant[:, 0], rtol=1e-6, atol=1e-12)
 
 
 def _watch(
