@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     # ours, in extensions/
+    "audit_gallery",
     "docstrings",
     "doctest_blocks",
     "explorer_page",

@@ -4,7 +4,8 @@ from memgrad.extras import require
 
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
 
-from memgrad.figures.bounds import gamma_curve, gamma_region  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.audits import audits  # noqa: E402  # after the check, which names the extra
+from memgrad.figures.bounds import gamma_curve, gamma_region  # noqa: E402
 from memgrad.figures.comparisons import comparison  # noqa: E402
 from memgrad.figures.datasets import data_set  # noqa: E402
 from memgrad.figures.descents import amplification, time_warp  # noqa: E402
@@ -24,6 +25,7 @@ __all__ = [
     "Panel",
     "TrainingPanel",
     "amplification",
+    "audits",
     "comparison",
     "data_set",
     "ensembles",
