@@ -1,0 +1,26 @@
+"""A figure drawn by hand: how old what is remembered is."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from memgrad import Memory
+from memgrad.figures.style import drawing, lines
+
+
+def ages(memories: Mapping[str, Memory], *, steps: int) -> Figure:
+    """The mean age of each memory over the steps.
+
+    Args:
+        memories: What to draw, by the label in the legend.
+        steps: How far, >= 1.
+    """
+    k = np.unique(np.geomspace(1, steps, 60).astype(int))
+    with drawing():
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        axes = figure.add_subplot(xlabel="step $k$", ylabel="mean age, in steps", xscale="log", yscale="log")
+        for (label, memory), line in zip(memories.items(), lines(), strict=False):
+            axes.plot(k, [memory.passport(int(step)).mean_age for step in k], label=label, **line)
+        axes.legend()
+    return figure
