@@ -5,6 +5,7 @@ A row says which memory an optimizer has, by its definition. The audit says how 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,7 @@ def audit_torch(row: Row, steps: int = STEPS) -> tuple[Any, NDArray[np.float64]]
 
 def audit_optax(row: Row, steps: int = STEPS) -> tuple[Any, NDArray[np.float64]]:
     """The same for a transformation of optax, fed with impulses in float32."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # otherwise jax reports which devices it does not find
     import jax
     import optax
 

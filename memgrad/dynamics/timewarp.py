@@ -42,7 +42,7 @@ class TimeWarp(ABC):
 
     @abstractmethod
     def speed(self, t: ArrayLike) -> Array:
-        r"""$\dot\tau(t)$."""
+        r"""$\dot\tau(t)$: how fast the time in MG-ODE runs at the heavy ball's time t."""
 
     def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
         """A solution of MG-ODE, as the heavy ball runs through it."""

@@ -218,7 +218,7 @@ class Spec(_Strict):
 
     @property
     def seed_numbers(self) -> tuple[int, ...]:
-        """The seeds."""
+        """The seeds of the runs: 0, 1, ... where the file says how many, or those that it lists."""
         return tuple(self.seeds) if isinstance(self.seeds, list) else tuple(range(self.seeds))
 
     def method(self, name: str) -> Method:

@@ -20,6 +20,7 @@ from memgrad.problems.datasets.decode import checked
 from memgrad.problems.datasets.download import Progress
 
 State = Literal["complete", "damaged", "missing"]
+"""What the cache holds of a data set: all of it as published, something else, or nothing."""
 
 _WAIT_BEFORE_SAYING_SO = 0.5  # seconds
 
