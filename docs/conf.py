@@ -29,7 +29,7 @@ nitpicky = True
 # Types of other packages have no page here to point at.
 nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|matplotlib|torch|jax|jaxlib|optax|collections\.abc|typing|abc|os|pathlib|http)\..*"),
-    (r"py:.*", r"(NDArray|Any|Array|Data|Progress|Callable|ClassVar|memgrad\.memory\.base\.Array)"),
+    (r"py:.*", r"(NDArray|Any|Array|Data|Figure|Times|Progress|Callable|ClassVar|memgrad\.memory\.base\.Array)"),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
