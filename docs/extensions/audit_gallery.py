@@ -154,7 +154,7 @@ def off_by(weights: NDArray[np.float64], memory: str) -> NDArray[np.float64]:
 
 def table(rows: Iterable[Row], run: Callable[[Row], tuple[Any, NDArray[np.float64]]]) -> str:
     """The audits of these rows in markdown."""
-    lines = ["| optimizer | where | remembers | off by | gain | step for $g = 1$ |", "|---|---|---|---|---|---|"]
+    lines = ["| optimizer | where | of | remembers | off by | gain | step for $g = 1$ |", "|---" * 7 + "|"]
     for row in rows:
         found, steps = run(row)
         off = off_by(found.weights, row.memory)
@@ -162,7 +162,8 @@ def table(rows: Iterable[Row], run: Callable[[Row], tuple[Any, NDArray[np.float6
         cells = [
             (f"`{row.call}({options})`" if options else f"`{row.call}`") + (f", {row.note}" if row.note else ""),
             f"`{found.name}`",
-            f"{'$g$' if found.power == 1 else '$g^2$'} as `{row.memory}`",
+            "$g$" if found.power == 1 else "$g^2$",
+            f"`{row.memory}`",
             f"{percent(off.max())}, at last {percent(off[-1])}" if off.max() >= ROUNDING else "0",
             between(found.gain[0], found.gain[-1]),
             between(steps[0], steps[-1]),
