@@ -123,14 +123,23 @@ def facts_of(choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
         store: Where facts may be.
         keep: Whether to keep them there, which needs a store that can be written.
     """
-    key = hashlib.sha256(json.dumps(choice.as_dict(), sort_keys=True).encode()).hexdigest()[:32]
-    known = store.facts(key) if choice.is_ours else None
-    if known is not None and known.fingerprint == fingerprint_of_ours(choice):
+    known = known_facts(choice, store)
+    if known is not None:
         return known
     facts = facts_about(choice, choice.load())
     if keep and choice.is_ours:
-        store.save_facts(key, facts)
+        store.save_facts(_key(choice), facts)
     return facts
+
+
+def known_facts(choice: ProblemChoice, store: Store) -> Facts | None:
+    """The facts about a problem that is one of ours and was seen before, from the store: nothing is loaded."""
+    known = store.facts(_key(choice)) if choice.is_ours else None
+    return known if known is not None and known.fingerprint == fingerprint_of_ours(choice) else None
+
+
+def _key(choice: ProblemChoice) -> str:
+    return hashlib.sha256(json.dumps(choice.as_dict(), sort_keys=True).encode()).hexdigest()[:32]
 
 
 def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Results:

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad import figures, tables
-from memgrad.experiments.driver import Listener, Outcome, Silent, execute, results_of
+from memgrad.experiments.driver import Listener, Outcome, Silent, execute, known_facts, results_of
 from memgrad.experiments.engines.engine import Engine
 from memgrad.experiments.provenance import provenance
 from memgrad.experiments.results import Results
+from memgrad.experiments.spec import Spec
 from memgrad.experiments.store import Store
 from memgrad.experiments.train import PICTURES
 from memgrad.files import written_whole
@@ -161,7 +162,7 @@ def reproduce(
     scale: str,
     store: Store,
     out: Path,
-    engine: Callable[[], Engine],
+    engine: Callable[[], Engine] | None,
     listening: Callable[[str], AbstractContextManager[Listener]] | None = None,
     told: Callable[[str], None] | None = None,
     device: str | None = None,
@@ -174,7 +175,7 @@ def reproduce(
         scale: One of `memgrad.paper.scales.scales()`.
         store: Where the rows of experiments are kept.
         out: The folder for figures, their numbers, and scoreboard.json.
-        engine: Makes what trains.
+        engine: Makes what trains; None to train nothing, and take only what the store has.
         listening: Makes what is told of the training of an experiment, given its name.
         told: Called with a line on what is being done.
         device: Where to train.
@@ -204,7 +205,7 @@ class _Reproducing:
         scale: Scale,
         store: Store,
         out: Path,
-        engine: Callable[[], Engine],
+        engine: Callable[[], Engine] | None,
         listening: Callable[[str], AbstractContextManager[Listener]],
         told: Callable[[str], None],
         device: str | None,
@@ -269,6 +270,9 @@ class _Reproducing:
 
     def _experiment(self, name: str) -> None:
         spec = experiment(name, self._scale.name)
+        if self._engine is None:
+            self._take(name, spec)
+            return
         try:
             with self._listening(name) as listener:
                 outcome = execute(spec, self._store, self._engine(), listener=listener, device=self._device)
@@ -281,10 +285,26 @@ class _Reproducing:
         if not outcome.complete:
             self._skipped[name] = _why(outcome)
             return
-        self._results[name] = results_of(spec, self._store)
+        self._complete(name, spec, results_of(spec, self._store), outcome.trained)
+
+    def _take(self, name: str, spec: Spec) -> None:
+        """Take an experiment from the store, if all of it is there; no data set is asked for."""
+        again = f"`memgrad reproduce --scale {self._scale.name}` trains what is missing"
+        facts = known_facts(spec.choice, self._store)
+        if facts is None:
+            self._skipped[name] = f"the store has none of its runs; {again}"
+            return
+        results = results_of(spec, self._store, facts=facts)
+        if results.missing() or len(results.methods) < len(spec.methods):
+            self._skipped[name] = f"the store has only {len(results.rows.runs)} of its runs; {again}"
+            return
+        self._complete(name, spec, results, 0)
+
+    def _complete(self, name: str, spec: Spec, results: Results, trained: int) -> None:
+        self._results[name] = results
+        runs = {run.digest for lrs in results.runs.values() for seeds in lrs.values() for run in seeds.values()}
         plain = spec.model_dump(mode="json", exclude_none=True)
-        abouts = self._store.abouts(run.digest for run in outcome.runs)
-        self._experiments[name] = Made(name, plain, len(outcome.runs), outcome.trained, abouts)
+        self._experiments[name] = Made(name, plain, len(runs), trained, self._store.abouts(runs))
 
     def _real(self) -> None:
         """Figures and claims on real data whose experiments are complete; what lacks one is skipped, and says so."""
