@@ -28,9 +28,10 @@ ARROWS: dict[str, set[str]] = {
     "paper": {"memory", "optim", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures"}
     | {"extras", "files"},
     "explorer": {"memory"},
+    "report": {"paper", "experiments", "statistics", "files", "extras"},
     "__init__": {"memory", "optim"},
     "cli": {"memory", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures", "paper"}
-    | {"explorer", "extras", "files", "__init__"},
+    | {"report", "explorer", "extras", "files", "__init__"},
     "__main__": {"cli", "extras"},
 }
 # part -> the packages it may import when it is loaded, beside the standard library.
@@ -49,6 +50,7 @@ LOADED_PACKAGES: dict[str, set[str]] = {
     "figures": {"numpy", "matplotlib"},
     "paper": {"numpy", "matplotlib"},
     "explorer": set(),
+    "report": {"jinja2"},
     "cli": {"typer", "rich"},
     "__init__": set(),
     "__main__": set(),
@@ -137,6 +139,8 @@ def test_the_arrows_have_no_cycle() -> None:
         ("figures/style.py", "from memgrad import cli", "figures must not import cli"),
         ("figures/style.py", "from memgrad import paper", "figures must not import paper"),
         ("paper/claims.py", "from memgrad import cli", "paper must not import cli"),
+        ("paper/claims.py", "from memgrad import report", "paper must not import report"),
+        ("report/page.py", "import torch", "report must not load torch"),
         ("paper/claims.py", "import scipy", "paper must not load scipy"),
         ("explorer/__init__.py", "from memgrad import theory", "explorer must not import theory"),
         ("explorer/__init__.py", "import numpy", "explorer must not load numpy"),

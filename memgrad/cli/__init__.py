@@ -16,6 +16,7 @@ from memgrad.cli import (
     explore,
     memories,
     plots,
+    report,
     reproduce,
     store,
     theory,
@@ -38,6 +39,7 @@ app.command()(experiments.init)
 app.command()(experiments.plan)
 app.command()(experiments.run)
 app.command()(reproduce.reproduce)
+app.command()(report.report)
 app.command()(comparison.compare)
 app.command()(store.ls)
 app.command()(store.export)

@@ -1,0 +1,151 @@
+"""What an experiment on real data found, as a table of its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from memgrad.experiments.results import Comparison, Results
+from memgrad.experiments.runs import Run
+from memgrad.paper.reproduction import Made
+from memgrad.paper.scales import POLYADAM, PROBLEMS
+from memgrad.report.wording import duration, interval_text, listed, number_text, whole_numbers
+
+ACCURACY = "accuracy"
+
+
+@final
+@dataclass(frozen=True)
+class MethodRow:
+    """A method of an experiment, in words.
+
+    Attributes:
+        name: What it is called.
+        lr: The selected step size.
+        tried: What it was selected from.
+        at_edge: Whether it is the smallest or the largest of several, so that a better one may lie outside.
+        loss: The mean final loss and its interval.
+        ratio: The ratio of final losses to the reference and its interval.
+        accuracy: The mean final accuracy and its interval; None where it was not measured.
+        diverged: How many of the runs at the selected step size diverged.
+        diverged_in_all: The same at all step sizes.
+    """
+
+    name: str
+    lr: str
+    tried: str
+    at_edge: bool
+    loss: tuple[str, str]
+    ratio: tuple[str, str]
+    accuracy: tuple[str, str] | None
+    diverged: str
+    diverged_in_all: str
+
+
+@final
+@dataclass(frozen=True)
+class ExperimentPart:
+    """An experiment on real data, in words.
+
+    Attributes:
+        name: Its name.
+        title: The problem as the paper calls it, and the setting.
+        facts: What was run, by what it is.
+        reference: The method that ratios are to.
+        has_accuracy: Whether accuracy was measured.
+        rows: Its methods; none if its rows were not given.
+    """
+
+    name: str
+    title: str
+    facts: Mapping[str, str]
+    reference: str
+    has_accuracy: bool
+    rows: tuple[MethodRow, ...]
+
+
+def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
+    """An experiment in words.
+
+    Args:
+        made: What became of it.
+        results: What it found, if that is to be shown.
+    """
+    rows: tuple[MethodRow, ...] = ()
+    reference, has_accuracy = "", False
+    if results is not None:
+        reference, has_accuracy = results.methods[0], ACCURACY in results.metrics
+        compared = results.compare("loss", reference)
+        rows = tuple(_row(results, each, has_accuracy) for each in compared)
+    return ExperimentPart(made.name, title_of(made.name), _facts(made, results), reference, has_accuracy, rows)
+
+
+def title_of(name: str) -> str:
+    """What the paper calls an experiment, or its name if it is none of the paper's.
+
+    Example:
+        >>> title_of("mlp-full"), title_of("polyadam"), title_of("mine")
+        ('FashionMNIST MLP, full batch', 'CIFAR-10 CNN, adaptive methods', 'mine')
+    """
+    if name == POLYADAM:
+        return f"{PROBLEMS['cnn']}, adaptive methods"
+    problem, _, setting = name.rpartition("-")
+    return f"{PROBLEMS[problem]}, {setting} batch" if problem in PROBLEMS else name
+
+
+def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
+    tried = results.step_sizes(found.method)
+    follows = results.spec.method(found.method).follows
+    at_selected = len(results.seeds(found.method, found.lr))
+    return MethodRow(
+        name=found.method,
+        lr=number_text(found.lr),
+        tried=f"that of {follows}" if follows else f"of {', '.join(map(number_text, tried))}",
+        at_edge=follows is None and len(tried) > 2 and found.lr in (tried[0], tried[-1]),
+        loss=interval_text(found.final),
+        ratio=("1", "reference") if found.difference is None else interval_text(found.ratio),
+        accuracy=interval_text(results.final_interval(found.method, ACCURACY)) if has_accuracy else None,
+        diverged=f"{len(results.diverged(found.method))} of {at_selected}",
+        diverged_in_all=f"{found.diverged} of {found.planned}",
+    )
+
+
+def _facts(made: Made, results: Results | None) -> dict[str, str]:
+    spec = made.spec
+    seeds = spec.get("seeds", 0)
+    run = None if results is None else _any_run(results)
+    return {
+        "problem": str(spec.get("problem", "")),
+        "batch": _batch(spec, run),
+        "steps": f"{run.steps:,}" if run else str(spec.get("steps") or f"{spec.get('epochs')} epochs"),
+        "seeds": whole_numbers(seeds if isinstance(seeds, list) else range(seeds)),
+        "training examples": _examples(spec, run),
+        "evaluated": f"{spec.get('evaluate', {}).get('times', '?')} times, {', '.join(spec.get('metrics', ['loss']))}",
+        "runs": f"{made.runs}, of which {made.trained} were trained now",
+        "time": f"{duration(_sum(made, 'wall_seconds'))} of all processes together, "
+        f"{duration(_sum(made, 'cpu_seconds'))} of CPU",
+        "device": listed(str(each.get("device", "unknown")) for each in made.abouts) or "unknown",
+    }
+
+
+def _any_run(results: Results) -> Run:
+    """Any of the runs: they have the same batch, steps and examples."""
+    return next(run for step_sizes in results.runs.values() for seeds in step_sizes.values() for run in seeds.values())
+
+
+def _batch(spec: Mapping[str, Any], run: Run | None) -> str:
+    if run is not None:
+        return "full" if run.batch is None else f"{run.batch} examples"
+    return str(spec.get("batch", "the problem's own"))
+
+
+def _examples(spec: Mapping[str, Any], run: Run | None) -> str:
+    count = f"{run.examples:,}" if run is not None else str(spec.get("examples", ""))
+    if spec.get("sample"):
+        return f"{count} of the sample that comes with memgrad".strip()
+    return f"{count}, a fixed random share of all".strip() if spec.get("examples") else f"all {count}".strip()
+
+
+def _sum(made: Made, key: str) -> float:
+    return float(sum(each.get(key, 0.0) for each in made.abouts))
