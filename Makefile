@@ -15,7 +15,7 @@ help:
 	@echo "make docs       the documentation, into docs/_build/html"
 	@echo "make explorer   the interactive page, from explorer/ into memgrad/explorer/ (needs Node 20 and npm)"
 	@echo "make bench      the benchmarks, and the tables of the docs"
-	@echo "make reproduce  the paper's figures that need no data set, into reproduction/"
+	@echo "make reproduce  rehearse the paper: its figures, claims and a report, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
 test: lint types docs $(BIN)/installed
@@ -44,7 +44,7 @@ explorer:
 	cd explorer && npm ci --no-fund --no-audit && npm run build
 
 reproduce: $(BIN)/installed
-	$(BIN)/memgrad plot all --out reproduction
+	$(BIN)/memgrad reproduce
 
 # The constraints hold for the build backend too, hence the variable.
 $(BIN)/installed: pyproject.toml constraints.txt

@@ -57,6 +57,7 @@ def reproduce(
         from memgrad.experiments.store import Store, default_path
         from memgrad.paper import reproduction
         from memgrad.paper.scales import known, scales
+        from memgrad.report import write_report
 
         reproduction.chosen(names or ())  # what is misspelt is said before a folder is made
         known("scale", scale, scales())
@@ -84,6 +85,7 @@ def reproduce(
             formats=ending or ("png", "svg"),
         )
         _show(found, out)
+        typer.echo(f"The report is {write_report(found, kept, out / 'report.html').resolve()}")
         if found.interrupted:
             again = " ".join(["memgrad reproduce", *(names or ()), f"--scale {scale}"])
             typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} goes on from there.", err=True)
