@@ -344,7 +344,7 @@ def test_rows_do_not_depend_on_the_number_of_workers_nor_on_how_many_are_killed(
     chance, killed = random.Random(1), []
 
     def act(event: Event) -> None:
-        if isinstance(event, Saved) and len(killed) < 3 and chance.random() < 0.3:
+        if isinstance(event, Saved) and len(killed) < 2 and chance.random() < 0.3:
             victim = chance.choice(multiprocessing.active_children())
             os.kill(victim.pid or 0, signal.SIGKILL)
             killed.append(victim.pid)
