@@ -86,7 +86,7 @@ def test_a_claim_and_a_figure_end_to_end(run: Callable[..., Result], tmp_path: P
     assert {"versions", "machine", "commit", "wall_seconds"} <= about.keys()
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *(f"bound-beta.{ending}" for ending in ("png", "svg", "csv", "json")),
-        *("scoreboard.json", "made.json"),
+        *("scoreboard.json", "made.json", "report.html"),
     }
     assert "a rehearsal, which decides nothing" in " ".join(result.output.split())
 
