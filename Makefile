@@ -65,6 +65,7 @@ bench: $(BIN)/installed-bench
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/optimizer_step.py --out docs/benchmarks/optimizer_step.md
 	$(BIN)/python benchmarks/sde_paths.py --out docs/benchmarks/sde_paths.md
+	$(BIN)/python benchmarks/sweep.py --out docs/benchmarks/sweep.md
 
 clean:
 	rm -rf .venv explorer/node_modules docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis

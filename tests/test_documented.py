@@ -30,6 +30,7 @@ MODULES = (
     "memgrad.problems.datasets",
     "memgrad.experiments",
     "memgrad.figures",
+    "memgrad.report",
 )
 DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+?)(?:\(.*)?$")
 # What every family has, as text for the command line; it is described once, at Memory.
