@@ -228,6 +228,7 @@ def test_rows_are_those_of_the_local_engine_bit_by_bit(two: Two, tmp_path: Path,
     assert rows(store) == expected["fashion"]
 
 
+@pytest.mark.slow
 def test_a_users_problem_travels_and_is_loaded_by_the_driver_alone(two: Two, tmp_path: Path, expected: Rows) -> None:
     spec = own_spec(tmp_path / "own")
 
@@ -287,6 +288,7 @@ def test_a_node_that_dies_loses_nothing(two: Two, tmp_path: Path, expected: Rows
     assert rows(store) == expected["own"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(two: Two, tmp_path: Path, expected: Rows) -> None:
     spec = own_spec(tmp_path / "own")
     (tmp_path / "own" / "die").touch()
@@ -299,7 +301,8 @@ def test_a_worker_that_is_killed_loses_nothing(two: Two, tmp_path: Path, expecte
     assert rows(store) == expected["own"]
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_a_driver_that_ends_early_goes_on_when_it_is_called_again(
     two: Two, tmp_path: Path, expected: Rows, by: signal.Signals
 ) -> None:
