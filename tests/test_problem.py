@@ -399,3 +399,21 @@ def test_wrong_questions_are_answered_with_the_way_out() -> None:
         problem.stacked_gradient(parameters, *problem.train)
     with pytest.raises(TypeError, match=r"make_model must return a torch\.nn\.Module, got 3"):
         replace(problem, make_model=lambda: 3).initial_parameters(0)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize("largest", [1.0, 50.0, 500.0])
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_slope_of_the_cross_entropy_is_autograd_s_for_logits_of_any_size(largest: float, shared: bool) -> None:
+    """Both ways to the softmax: logits of 500 have exponentials beyond the floats."""
+    from memgrad.problems.dense import slope_of_cross_entropy
+
+    draw = torch.Generator().manual_seed(0)
+    logits = (largest * torch.randn(3, 8, 300, generator=draw, dtype=torch.float64)).requires_grad_()
+    targets = torch.randint(0, 8, (300,) if shared else (3, 300), generator=draw)
+    losses = [
+        torch.nn.functional.cross_entropy(logits[run].mT, targets if shared else targets[run]) for run in range(3)
+    ]
+    (expected,) = torch.autograd.grad(sum(losses), logits)
+    torch.testing.assert_close(slope_of_cross_entropy(logits.detach(), targets), expected, rtol=1e-10, atol=1e-15)
+    single = slope_of_cross_entropy(logits.detach().float(), targets)
+    torch.testing.assert_close(single, expected.float(), rtol=1e-4, atol=1e-7)  # float32 logits of 500 carry 3e-5

@@ -17,6 +17,12 @@ from memgrad.problems.models import ACTIVATIONS
 
 Parameters = Mapping[str, Tensor]
 
+WIDE = 128
+"""From so many examples on, a softmax written out is faster than torch's, which is made for small ones."""
+
+SAFE = (1e-25, 1e25)
+"""Sums of exponentials between these lose nothing in float32."""
+
 
 @final
 @dataclass(frozen=True)
@@ -101,10 +107,28 @@ def slope_of_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
         >>> slope_of_cross_entropy(torch.zeros(1, 2, 1), torch.tensor([[1]])).flatten()
         tensor([ 0.5000, -0.5000])
     """
-    runs, _, batch = outputs.shape
-    slope = torch.softmax(outputs, -2)
-    slope.scatter_add_(-2, targets.expand(runs, batch)[:, None], -slope.new_ones(()).expand(runs, 1, batch))
+    runs, classes, batch = outputs.shape
+    slope = _softmax(outputs)
+    if targets.ndim == 1:  # all runs share one
+        one_hot = slope.new_zeros(classes, batch).scatter_(0, targets[None], 1.0)
+        return slope.sub_(one_hot).div_(batch)
+    slope.scatter_add_(-2, targets[:, None], -slope.new_ones(()).expand(runs, 1, batch))
     return slope.div_(batch)
+
+
+def _softmax(z: Tensor) -> Tensor:
+    """Softmax over the units. On a CPU, for large batches, first without subtracting the largest: twice as fast.
+
+    Where a sum of exponentials is so large or so small that this loses digits, or is not a number, it is done again as
+    usual.
+    """
+    if z.device.type == "cpu" and z.shape[-1] >= WIDE:
+        powers = z.exp()
+        sums = powers.sum(-2, keepdim=True)
+        low, high = sums.aminmax()
+        if low > SAFE[0] and high < SAFE[1]:
+            return powers.mul_(sums.reciprocal_())
+    return torch.softmax(z, -2)
 
 
 def slope_of_logistic(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ def covtype_softmax(*, sample: bool = False, l2: float = 1e-4) -> Problem:
         metrics={"accuracy": accuracy},
         batch_size=16,
         stack_width=350,
-        full_chunk=1 << 16,
+        full_chunk=1 << 15,
         stacked=StackedDense((), slope_of_cross_entropy),
     )
 
