@@ -28,7 +28,8 @@ exclude_patterns = ["_build", "_generated"]
 nitpicky = True
 # Types of other packages have no page here to point at.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(numpy|np|matplotlib|torch|jax|jaxlib|optax|collections\.abc|typing|abc|os|pathlib|http|contextlib)\..*"),
+    (r"py:.*", r"(numpy|np|matplotlib|torch|jax|jaxlib|optax)\..*"),
+    (r"py:.*", r"(collections\.abc|typing|abc|contextlib|os|pathlib|http)\..*"),
     (r"py:.*", r"(NDArray|Any|Array|Data|Figure|Times|Progress|Callable|ClassVar|memgrad\.memory\.base\.Array)"),
 ]
 
