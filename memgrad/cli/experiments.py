@@ -18,6 +18,7 @@ from memgrad.cli.terminal import AsJson, refusing
 if TYPE_CHECKING:
     from memgrad.experiments.driver import Listener, Outcome
     from memgrad.experiments.engines.engine import Engine
+    from memgrad.experiments.preview import Preview
     from memgrad.experiments.spec import Spec
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The experiment; `memgrad init` writes one.")]
@@ -88,7 +89,17 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
         for method in found.methods:
             table.add_row(method.name, method.optimizer, method.step_sizes, str(method.runs), str(method.finished))
         Console().print(table)
-        typer.echo(found.summary)
+        typer.echo(_cost_in_words(found))
+
+
+def _cost_in_words(found: Preview) -> str:
+    if found.cost is None:
+        return f"All {found.runs} runs are there: nothing is left to do."
+    return (
+        f"{found.left} of {found.runs} runs are left, in {found.batches} batches. On {found.workers} workers about "
+        f"{duration(found.cost.seconds)} and {found.cost.nbytes / 1e9:.1f} GB of memory "
+        f"({found.cost.run_steps:,.0f} run-steps/s a worker)."
+    )
 
 
 def run(

@@ -52,18 +52,6 @@ class Preview:
         """Plain data, for JSON."""
         return asdict(self)
 
-    @property
-    def summary(self) -> str:
-        """What is left and what it costs, in words."""
-        if self.cost is None:
-            return f"All {self.runs} runs are there: nothing is left to do."
-        cost = self.cost
-        return (
-            f"{self.left} of {self.runs} runs are left, in {self.batches} batches. On {self.workers} workers about "
-            f"{_duration(cost.seconds)} and {cost.nbytes / 1e9:.1f} GB of memory ({cost.run_steps:,.0f} run-steps/s a "
-            "worker)."
-        )
-
 
 def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
     """Plan an experiment and train a little of it.
@@ -106,9 +94,3 @@ def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
 
 def _step_sizes(method: Method) -> str:
     return str(method.lr) if method.step_sizes is None else ", ".join(f"{lr:g}" for lr in method.step_sizes)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
