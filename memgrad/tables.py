@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,6 +78,20 @@ def write_csv(columns: Mapping[str, ArrayLike], stream: TextIO) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True))
+
+
+def json_ready(value: Any) -> Any:
+    """Plain data with None where a number is not finite, which JSON has no word for.
+
+    Example:
+        >>> json_ready({"rate": float("inf"), "k": (1, 2.5)})
+        {'rate': None, 'k': [1, 2.5]}
+    """
+    if isinstance(value, Mapping):
+        return {name: json_ready(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _write_parquet(arrays: Mapping[str, Any], path: Path, about: Mapping[str, Any]) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,31 +140,6 @@ def test_the_server_answers_with_the_page_to_this_machine_alone() -> None:
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------
-
-
-def chromium() -> str:
-    """The browser's program, or a skip; where MEMGRAD_REQUIRE_CHROMIUM=1 says that it must be there, a failure."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    why = "the explorer is tested in chromium, which is not installed: apt-get install chromium"
-    if os.environ.get("MEMGRAD_REQUIRE_CHROMIUM") == "1":
-        pytest.fail(why)
-    pytest.skip(why)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = chromium()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # Root, as in a container, cannot have chromium's sandbox; the page is our own.
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        )
-        yield browser
-        browser.close()
 
 
 class Visit:

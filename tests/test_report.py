@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
-import shutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from html.parser import HTMLParser
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -390,34 +387,6 @@ def test_the_command_refuses_a_store_and_a_scale_that_are_not_there(tmp_path: Pa
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------
-
-
-def chromium() -> str:
-    """The browser's program, or a skip; where MEMGRAD_REQUIRE_CHROMIUM=1 says that it must be there, a failure."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found and find_spec("playwright"):
-        return found
-    lacks = (
-        "playwright, which is not installed: pip install playwright" if found else "chromium: apt-get install chromium"
-    )
-    why = f"the report is tried in a browser, which needs {lacks}"
-    if os.environ.get("MEMGRAD_REQUIRE_CHROMIUM") == "1":
-        pytest.fail(why)
-    pytest.skip(why)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = chromium()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # Root, as in a container, cannot have chromium's sandbox; the page is our own.
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from memgrad.cli.experiments import SpecFile, StoreFolder
-from memgrad.cli.terminal import AsJson, finite, refusing
+from memgrad.cli.terminal import AsJson, refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.results import Comparison, Results
@@ -45,7 +45,7 @@ def compare(
     - `memgrad compare experiment.toml --metric test_loss --reference AdamW --json`
     """
     with refusing():
-        from memgrad import figures
+        from memgrad import figures, tables
 
         if out is not None:
             figures.figure_path(out)  # before anything is read: what cannot be written is said at once
@@ -54,7 +54,7 @@ def compare(
         rows = results.compare(name, reference)
         beside = reference or results.methods[0]
         if as_json:
-            typer.echo(json.dumps(_plain(_as_dict(results, name, beside, rows)), indent=2))
+            typer.echo(json.dumps(tables.json_ready(_as_dict(results, name, beside, rows)), indent=2))
         else:
             _print(results, name, beside, rows, spec)
         if out is not None:
@@ -123,10 +123,3 @@ def _as_dict(results: Results, metric: str, reference: str, rows: tuple[Comparis
         "methods": [row.as_dict() for row in rows],
         "missing": len(results.missing()),
     }
-
-
-def _plain(value: Any) -> Any:
-    """The value with None where JSON has no number."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else finite(value)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from memgrad.cli.terminal import AsJson, as_count, as_memory, finite, progress_bar, refusing
+from memgrad.cli.terminal import AsJson, as_count, as_memory, progress_bar, refusing
 from memgrad.memory import FAMILIES, Memory, Passport
 
 
@@ -52,7 +52,9 @@ def passport(
     with refusing():
         passports = [_with_progress(each, at) for each in memory]
     if as_json:
-        typer.echo(json.dumps([{n: finite(v) for n, v in each.to_dict().items()} for each in passports], indent=2))
+        from memgrad.tables import json_ready
+
+        typer.echo(json.dumps(json_ready([each.to_dict() for each in passports]), indent=2))
         return
     columns = [each.rows() for each in passports]
     table = Table(columns[0][0][0], *(column[0][1] for column in columns))

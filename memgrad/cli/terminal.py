@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, RenderableType
@@ -64,11 +63,6 @@ def as_count(text: str | int) -> int:
         except ValueError:
             raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.") from None
         return as_step(number)
-
-
-def finite(value: Any) -> Any:
-    """The value, or None where JSON has no number for it."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

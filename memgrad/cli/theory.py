@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from memgrad.cli.terminal import AsJson, finite, refusing
+from memgrad.cli.terminal import AsJson, refusing
 
 if TYPE_CHECKING:
     from memgrad.theory import Bound, Entry
@@ -116,7 +116,9 @@ def _print(found: Bound, as_json: bool) -> None:
         for number in (data["at"], data["value"], data["rate"], data["ball"])
     )
     if as_json:
-        typer.echo(json.dumps({**data, **{n: finite(data[n]) for n in ("value", "rate", "ball")}}, indent=2))
+        from memgrad.tables import json_ready
+
+        typer.echo(json.dumps({**data, **{n: json_ready(data[n]) for n in ("value", "rate", "ball")}}, indent=2))
         return
     console = Console()
     table = Table(found.variable, f"bound of {found.about}", "rate", "ball")

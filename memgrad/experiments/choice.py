@@ -116,7 +116,7 @@ def fingerprint_of_ours(choice: ProblemChoice) -> str:
     """The fingerprint of a problem of ours, known without loading it: its data are pinned by their digest."""
     data = DATA.get(choice.name)
     digest = find(data).digest if data else ""
-    return _digest(choice.name, str(choice.sample), digest)
+    return digest_of(choice.name, str(choice.sample), digest)
 
 
 def share_of(problem: Problem, examples: int) -> Problem:
@@ -143,7 +143,7 @@ def seed_from(*words: str | int) -> int:
         >>> seed_from("order", "covtype-softmax", 0) == seed_from("order", "covtype-softmax", 1)
         False
     """
-    return int(_digest(*map(str, words))[:16], 16) >> 1
+    return int(digest_of(*map(str, words))[:16], 16) >> 1
 
 
 def generator(*words: str | int) -> torch.Generator:
@@ -161,7 +161,7 @@ def _fingerprint_of_users(choice: ProblemChoice, problem: Problem) -> str:
     for tensor in (*problem.train, *(problem.test or ()), *initial.values()):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return _digest(choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))
+    return digest_of(choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))
 
 
 def _source(name: str, problem: Problem) -> bytes:
@@ -174,5 +174,6 @@ def _source(name: str, problem: Problem) -> bytes:
     return inspect.getsource(problem.make_model).encode()
 
 
-def _digest(*words: str) -> str:
+def digest_of(*words: str) -> str:
+    """32 hexadecimal digits that all the words decide together."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]

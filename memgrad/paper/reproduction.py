@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad import figures, tables
+from memgrad.experiments.choice import digest_of
 from memgrad.experiments.driver import Listener, Outcome, Silent, execute, known_facts, results_of
 from memgrad.experiments.engines.engine import Engine
 from memgrad.experiments.provenance import provenance
@@ -114,7 +114,7 @@ class Reproduction:
             "interrupted": self.interrupted,
             "about": dict(self.about),
         }
-        found: dict[str, Any] = _finite(board)
+        found: dict[str, Any] = tables.json_ready(board)
         return found
 
 
@@ -336,7 +336,7 @@ class _Reproducing:
     def _key(self, needs: Sequence[str]) -> str:
         """It changes when rows, the scale or the code do."""
         runs = [(each, sorted(self._results[each].rows.runs)) for each in needs]
-        return _digest(source_digest(), self._scale.name, json.dumps(runs))
+        return digest_of(source_digest(), self._scale.name, json.dumps(runs))
 
     def _plateau(self) -> float:
         return plateau_loss(self._results["autoencoder-full"].spec.choice.load())
@@ -436,16 +436,3 @@ def _why(outcome: Outcome) -> str:
         return "it was interrupted"
     reasons = ", ".join(dict.fromkeys(outcome.failed.values()))
     return f"{len(outcome.failed)} runs failed: {reasons}"
-
-
-def _digest(*words: str) -> str:
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-
-
-def _finite(value: Any) -> Any:
-    """Plain data with None where a number is not finite, which JSON has no word for."""
-    if isinstance(value, Mapping):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
