@@ -77,6 +77,8 @@ def some_run(**changes: Any) -> Run:
         {"recipe": Recipe.of("HeavyBall", weight_decay=0.1)},
         {"lr": 0.1 + 1e-16},
         {"seed": 1},
+        {"seldom": (("loss", (0, 20)),)},
+        {"gradient_examples": 50},
     ],
     ids=str,
 )
@@ -86,7 +88,7 @@ def test_whatever_decides_the_numbers_is_in_the_digest(change: dict[str, Any]) -
 
 
 def test_a_digest_is_that_of_plain_data_and_survives_a_round_trip() -> None:
-    run = some_run(recipe=Recipe.of("AdamW", betas=[0.8, 0.9]))
+    run = some_run(recipe=Recipe.of("AdamW", betas=[0.8, 0.9]), seldom=(("loss", (0, 20)),), gradient_examples=7)
     again = Run.from_dict(json.loads(json.dumps(run.as_dict())))
     assert (again, again.digest) == (run, run.digest)
     assert len(run.digest) == 32
@@ -119,6 +121,32 @@ def test_an_integer_and_the_same_number_with_a_point_have_one_digest(
 ) -> None:
     one, other = (some_run(recipe=Recipe.of(optimizer, **options)) for options in (integer, number))
     assert one.digest == other.digest
+
+
+def test_metrics_have_the_times_the_spec_gives_them() -> None:
+    text = TEXT.replace("evaluate.times = 3", "evaluate.times = { loss = 3, step_norm = 5 }")
+    run = runs_in(expand(Spec.parse(text), FACTS, {}))[0]
+    assert run.evaluate_at == run.evaluated_at("step_norm") == (0, 5, 10, 15, 20)
+    assert run.evaluated_at("loss") == (0, 10, 20)
+    equal = TEXT.replace("evaluate.times = 3", "evaluate.times = { loss = 3, step_norm = 3 }")
+    assert digests(equal) == digests(TEXT)
+
+
+@pytest.mark.parametrize("times", ["{ loss = 3 }", "{ loss = 3, step_norm = 5, accuracy = 2 }"])
+def test_a_table_of_times_has_exactly_the_metrics(times: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"evaluate\.times has .*; a table there has each metric .*: loss, step_norm\."
+    ):
+        digests(TEXT.replace("evaluate.times = 3", f"evaluate.times = {times}"))
+
+
+def test_gradients_of_as_many_examples_as_there_are_or_that_nobody_asks_for_change_nothing() -> None:
+    facts = replace(FACTS, metrics=("loss", "gradient_norm"))
+    share = "evaluate.times = 3\nevaluate.gradient_examples = {}"
+    written = {n: digests(TEXT.replace("evaluate.times = 3", share.format(n)), facts) for n in (99, 100, 101)}
+    assert written[100] == written[101] == digests(TEXT, facts)
+    assert not written[99] & digests(TEXT, facts)
+    assert digests(TEXT.replace("evaluate.times = 3", share.format(50))) == digests(TEXT)
 
 
 def test_a_different_order_of_methods_makes_the_same_runs() -> None:

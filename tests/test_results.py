@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from scipy import stats
 from tiny_runs import chunk_from, run_of
 
-from memgrad.experiments.chunk import Chunk
+from memgrad.experiments.chunk import Chunk, chunk_of
 from memgrad.experiments.results import Results
 from memgrad.experiments.runs import Run
 from memgrad.experiments.spec import Spec
@@ -71,6 +72,18 @@ def test_the_last_share_is_at_least_one_evaluation(made: Callable[..., Results],
     spec = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"last": share})})
     results = made(chunk_from(RUNS, lambda run, step: float(step)), spec=spec)
     assert results.final("SGD", "loss", lr=1.0) == pytest.approx([np.mean([0, 10, 20, 30][-count:])] * 3)
+
+
+def test_the_last_evaluations_of_a_metric_are_its_own(tmp_path: Path) -> None:
+    run = replace(run_of(), steps=40, evaluate_at=(0, 10, 20, 30, 40), seldom=(("loss", (0, 20)),))
+    values = {"loss": [4.0, np.nan, 2.0, np.nan, np.nan], "accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}
+    store = Store.open(tmp_path / "store")
+    tables = {metric: np.array(column)[:, None] for metric, column in values.items()}
+    store.write(chunk_of([run], run.evaluate_at, tables, {}, {}))
+    results = Results.read(SPEC, store, {"SGD": {0.1: {0: run}}})
+    # Half of the evaluations: one of two losses, two of five accuracies.
+    assert results.final("SGD", "loss") == pytest.approx([2.0])
+    assert results.final("SGD", "accuracy") == pytest.approx([0.45])
 
 
 def test_curves_have_a_column_a_seed_and_t_intervals(made: Callable[..., Results]) -> None:

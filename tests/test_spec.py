@@ -118,6 +118,7 @@ def test_evaluations_are_at_the_start_the_end_and_between(evaluate: Evaluate, la
     steps = evaluate.steps(last)
     assert list(steps) == sorted(set(steps))
     assert (steps[0], steps[-1]) == (0, last)
+    assert isinstance(evaluate.times, int)
     assert len(steps) <= evaluate.times
     assert all(type(step) is int for step in steps)
 
@@ -130,6 +131,12 @@ def test_there_are_as_many_evaluations_as_asked_for_if_there_are_steps_enough(ti
 def test_evaluations_are_evenly_spaced_in_steps_or_in_their_logarithm() -> None:
     assert Evaluate(times=6).steps(50) == (0, 10, 20, 30, 40, 50)
     assert Evaluate(times=6, spacing="log").steps(10_000) == (0, 1, 10, 100, 1000, 10_000)
+
+
+def test_metrics_may_have_numbers_of_evaluations_of_their_own() -> None:
+    evaluate = Evaluate(times={"loss": 2, "step_norm": 6})
+    assert evaluate.steps(50, "loss") == (0, 50)
+    assert evaluate.steps(50, "step_norm") == (0, 10, 20, 30, 40, 50)
 
 
 # --- what is refused, in which words ---------------------------------------------------------------------------------
@@ -164,7 +171,9 @@ REFUSED: list[tuple[str, str, str]] = [  # what is written instead of what, and 
     ('name = "short"', 'name = ""', r"name: .*, got ''\."),
     ('problem = "logistic"', "", r"problem: is missing\."),
     ('problem = "logistic"', "problem = 3", r"problem: .*string, got 3\."),
-    ("times = 3", "times = 1", r"evaluate\.times: .*greater than or equal to 2, got 1\."),
+    ("times = 3", "times = 1", r"evaluate\.times: .*integer from 2 to 100,000, or a table .*, got 1\."),
+    ("times = 3", "times = { loss = 1 }", r"evaluate\.times: .*integer from 2 to 100,000, or a table .*\."),
+    ("times = 3", "gradient_examples = 0", r"evaluate\.gradient_examples: .*greater than or equal to 1, got 0\."),
     ("times = 3", "time = 3", r"evaluate\.time: unknown key; did you mean 'times'\?"),
     ('spacing = "log"', 'spacing = "cubic"', r"evaluate\.spacing: .*'even' or 'log', got 'cubic'\."),
     ("last = 0.5", "last = 0.0", r"select\.last: .*greater than 0, got 0\.0\."),

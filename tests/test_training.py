@@ -257,6 +257,63 @@ def test_rows_hold_the_loss_the_gradient_and_the_length_of_the_step_that_led_the
             assert found == pytest.approx(expected[metric], rel=1e-8)  # double precision, far above its rounding
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_metric_that_is_seldom_evaluated_has_the_same_numbers_at_fewer_steps(width: int) -> None:
+    problem, metrics, few = logistic(), ("loss", "gradient_norm", "step_norm"), {"loss": (0, 5), "gradient_norm": (0,)}
+    methods = [STACKED[13], STACKED[4], STACKED[0]][:width]
+    all_, some = (
+        tuple(
+            run_on(problem, method, seed=i, steps=9, evaluate_at=(0, 1, 5, 9), metrics=metrics, seldom=seldom)
+            for i, method in enumerate(methods)
+        )
+        for seldom in ((), tuple(few.items()))
+    )
+    often, told = finished(Training(problem, all_)), list(Training(problem, some).events())
+    assert isinstance(told[-1], Finished)
+    for mine, other in zip(some, all_, strict=True):
+        for metric in metrics:
+            expected = {k: v for k, v in series(often, other, metric).items() if k in few.get(metric, (1, 5, 9))}
+            assert len(expected) == len(few.get(metric, (1, 5, 9)))
+            assert series(told[-1].chunk, mine, metric) == expected
+    assert {event.k: tuple(event.values) for event in told if isinstance(event, Evaluated)} == {
+        0: metrics,
+        1: ("step_norm",),
+        5: ("loss", "step_norm"),
+        9: ("step_norm",),
+    }
+
+
+def test_a_run_with_seldom_metrics_goes_on_from_a_checkpoint() -> None:
+    problem, metrics = logistic(), ("loss", "step_norm")
+    run = run_on(problem, STACKED[4], evaluate_at=(0, 3, 6, 10), metrics=metrics, seldom=(("loss", (0, 10)),))
+    training = Training(problem, (run,))
+    stopped = [event for event in training.events(stop=lambda: training.k == 7) if isinstance(event, Saved)]
+    again = finished(Training(problem, (run,), Checkpoint.from_bytes(stopped[-1].checkpoint)))
+    whole = finished(Training(problem, (run,)))
+    assert all(np.array_equal(again.columns[name], column) for name, column in whole.columns.items())
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_gradient_may_be_that_of_fewer_examples_always_the_same(width: int) -> None:
+    problem, few = logistic(), 20
+    rows = torch.randperm(problem.examples, generator=torch.Generator().manual_seed(0))[:few]
+    share = replace(problem, train=(problem.train[0][rows], problem.train[1][rows]))
+    metrics, at = ("loss", "gradient_norm"), (0, 4, 8)
+    runs = tuple(
+        run_on(problem, STACKED[4], seed=i, steps=8, evaluate_at=at, metrics=metrics, gradient_examples=few)
+        for i in range(width)
+    )
+    chunk = finished(Training(problem, runs))
+    for run in runs:
+        x = plain_loop(problem, run, 8)
+        expected = {k: share.evaluate(x[k], metrics=["gradient_norm"])["gradient_norm"] for k in at}
+        assert series(chunk, run, "gradient_norm") == pytest.approx(expected, rel=1e-8)
+        losses = {k: problem.evaluate(x[k], metrics=["loss"])["loss"] for k in at}
+        assert series(chunk, run, "loss") == pytest.approx(losses, rel=1e-8)
+        far_off = {k: problem.evaluate(x[k], metrics=["gradient_norm"])["gradient_norm"] for k in at}
+        assert all(abs(expected[k] / far_off[k] - 1) > 1e-3 for k in at)  # so that the test can tell them apart
+
+
 def test_events_tell_of_every_evaluation_in_the_order_of_the_batch() -> None:
     problem = logistic()
     runs = tuple(run_on(problem, method, lr=lr) for method, lr in ((STACKED[20], 0.1), (STACKED[0], 0.01)))

@@ -26,7 +26,7 @@ class Alone:
     order = (0,)
 
     def __init__(self, problem: Problem, run: Run) -> None:
-        self._problem = problem
+        self._problem, self._run = problem, run
         self._model = problem.model(seed_from("initial", problem.name, run.seed))
         self._parameters = dict(self._model.named_parameters())
         self._optimizer = run.recipe.build(self._parameters.values(), run.lr)
@@ -61,7 +61,7 @@ class Alone:
     def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
         """The metrics, each a tensor with one number."""
         own = {name: p.detach() for name, p in self._parameters.items()}
-        found = self._problem.evaluate(own, metrics=metrics)
+        found = self._problem.evaluate(own, metrics=metrics, gradient_examples=self._run.gradient_examples)
         return {name: torch.tensor([value], dtype=torch.float64) for name, value in found.items()}
 
     def state(self) -> dict[str, Any]:

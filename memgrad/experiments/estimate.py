@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -43,17 +44,16 @@ class Estimate:
 @dataclass(frozen=True)
 class _Cost:
     step: float
-    evaluation: float
+    evaluations: float
     nbytes: int
 
     def of(self, batch: Batch) -> float:
         """Seconds for all of a batch."""
-        run = batch.runs[0]
-        return run.steps * self.step + len(run.evaluate_at) * self.evaluation
+        return batch.runs[0].steps * self.step + self.evaluations
 
 
 def estimate(problem: Problem, facts: Facts, batches: Sequence[Batch], *, workers: int) -> Estimate:
-    """The cost of batches: one of each width is trained for a second and evaluated once, on one thread.
+    """The cost of batches: one of each width is trained for a second and each of its metrics evaluated, on one thread.
 
     Args:
         problem: The problem.
@@ -88,6 +88,11 @@ def _cost(problem: Problem, batch: Batch) -> _Cost:
         training.step()
         taken += 1
     step = (time.perf_counter() - began) / taken
-    began = time.perf_counter()
-    training.evaluate()
-    return _Cost(step, time.perf_counter() - began, COPIES * training.nbytes)
+    run = batch.runs[0]
+    together = Counter(tuple(m for m in run.metrics if k in run.evaluated_at(m)) for k in run.evaluate_at)
+    evaluations = 0.0
+    for metrics, times in together.items():
+        began = time.perf_counter()
+        training.evaluate(metrics)
+        evaluations += times * (time.perf_counter() - began)
+    return _Cost(step, evaluations, COPIES * training.nbytes)

@@ -68,6 +68,11 @@ def metrics_of(spec: Spec, facts: Facts) -> tuple[str, ...]:
             raise ValueError(f"problem {facts.name!r} has no metric {metric!r}; it has {', '.join(facts.metrics)}.")
     if spec.select.metric not in asked:
         raise ValueError(f"step sizes are selected by {spec.select.metric!r}, which is not in metrics={list(asked)}.")
+    if not isinstance(spec.evaluate.times, int) and spec.evaluate.times.keys() != set(asked):
+        raise ValueError(
+            f"evaluate.times has {', '.join(spec.evaluate.times)}; a table there has each metric that is evaluated: "
+            f"{', '.join(asked)}."
+        )
     return asked
 
 
@@ -81,8 +86,12 @@ def expand(spec: Spec, facts: Facts, best: Mapping[str, float]) -> Table:
             step size is among them.
     """
     steps = steps_of(spec, facts)
-    evaluate_at = spec.evaluate.steps(steps)
     batch, metrics = batch_of(spec, facts), metrics_of(spec, facts)
+    times = {metric: spec.evaluate.steps(steps, metric) for metric in metrics}
+    evaluate_at = tuple(sorted(set().union(*times.values())))
+    seldom = tuple((metric, own) for metric, own in times.items() if own != evaluate_at)
+    few = spec.evaluate.gradient_examples if "gradient_norm" in metrics else None
+    gradient_examples = few if few is not None and few < facts.examples else None
     table: Table = {}
     for method in spec.methods:
         step_sizes = method.step_sizes
@@ -106,6 +115,8 @@ def expand(spec: Spec, facts: Facts, best: Mapping[str, float]) -> Table:
                     recipe,
                     lr,
                     seed,
+                    seldom,
+                    gradient_examples,
                 )
                 for seed in spec.seed_numbers
             }

@@ -262,8 +262,8 @@ class Results:
         if run.digest in self.rows.diverged:
             return math.nan if metric != select.metric else math.inf if select.goal == "min" else -math.inf
         steps, values = self.rows.series(run.digest, metric)
-        count = max(1, round(select.last * len(run.evaluate_at)))
-        last = values[steps >= run.evaluate_at[-count]]
+        times = run.evaluated_at(metric)
+        last = values[steps >= times[-max(1, round(select.last * len(times)))]]
         return float(last.mean()) if len(last) else math.nan
 
     def _by_seed(self, method: str, metric: str) -> dict[int, float]:

@@ -32,6 +32,8 @@ class Run:
         recipe: The optimizer.
         lr: The step size.
         seed: It decides the initial parameters and the order of the minibatches, the same for every method.
+        seldom: The metrics that are evaluated at some of these steps only, each with its steps.
+        gradient_examples: Over how many training examples the norm of the gradient is taken; None for all.
     """
 
     problem: str
@@ -45,6 +47,8 @@ class Run:
     recipe: Recipe
     lr: float
     seed: int
+    seldom: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    gradient_examples: int | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -52,8 +56,17 @@ class Run:
         text = json.dumps({"numerics": NUMERICS, **self.as_dict()}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
+    def evaluated_at(self, metric: str) -> tuple[int, ...]:
+        """The numbers of steps after which a metric is evaluated."""
+        return dict(self.seldom).get(metric, self.evaluate_at)
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Plain data, for JSON. What is as it usually is is left out, so that digests outlive new attributes."""
+        unusual: dict[str, Any] = {}
+        if self.seldom:
+            unusual["seldom"] = {metric: list(steps) for metric, steps in self.seldom}
+        if self.gradient_examples is not None:
+            unusual["gradient_examples"] = self.gradient_examples
         return {
             "problem": self.problem,
             "fingerprint": self.fingerprint,
@@ -66,6 +79,7 @@ class Run:
             **self.recipe.as_dict(),
             "lr": self.lr,
             "seed": self.seed,
+            **unusual,
         }
 
     @classmethod
@@ -73,6 +87,7 @@ class Run:
         """The run that `as_dict` made plain data of."""
         rest = {name: value for name, value in data.items() if name not in ("optimizer", "options")}
         lists = {name: tuple(rest[name]) for name in ("evaluate_at", "metrics")}
+        lists["seldom"] = tuple((metric, tuple(steps)) for metric, steps in rest.get("seldom", {}).items())
         return cls(**{**rest, **lists}, recipe=Recipe.from_dict(data))
 
     def __str__(self) -> str:

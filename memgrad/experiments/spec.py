@@ -17,6 +17,7 @@ from memgrad.experiments.recipe import Recipe
 from memgrad.problems.problem import STEP_NORM
 
 Count = Annotated[int, Field(ge=1, le=10**12)]
+Times = Annotated[int, Field(ge=2, le=100_000)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 StepSize = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]+$")]
@@ -33,6 +34,7 @@ RULES = {
     "metrics": "metrics are a list of names",
     "dtype": "the precision is 'float32' or 'float64'",
     "examples": "the number of training examples is an integer from 1 to 1e12",
+    "times": "the number of evaluations is an integer from 2 to 100,000, or a table of them by the metric's name",
 }
 """What the keys must be that may be one thing or another; for the rest pydantic says it well."""
 
@@ -47,26 +49,33 @@ class Evaluate(_Strict):
     """When metrics are evaluated: at the start, at the end, and between.
 
     Attributes:
-        times: How many times in all, at least 2.
+        times: How many times in all, at least 2; or a table of metrics, for those that cost little to be evaluated more
+            often than those that go through all examples.
         spacing: Evenly spaced in steps, or in their logarithm, which shows the beginning.
+        gradient_examples: Take the norm of the gradient over so many training examples, drawn once for all runs, and
+            not over all of them.
     """
 
-    times: Annotated[int, Field(ge=2, le=100_000)] = 41
+    times: Times | Annotated[dict[str, Times], Field(min_length=1)] = 41
     spacing: Literal["even", "log"] = "even"
+    gradient_examples: Count | None = None
 
-    def steps(self, last: int) -> tuple[int, ...]:
-        """The numbers of steps after which to evaluate, from 0 to `last`.
+    def steps(self, last: int, metric: str = "loss") -> tuple[int, ...]:
+        """The numbers of steps after which to evaluate a metric, from 0 to `last`.
 
         Example:
             >>> Evaluate(times=5).steps(100)
             (0, 25, 50, 75, 100)
+            >>> Evaluate(times={"loss": 3, "step_norm": 5}).steps(100, "loss")
+            (0, 50, 100)
             >>> Evaluate(times=4, spacing="log").steps(100)
             (0, 1, 10, 100)
         """
+        times = self.times if isinstance(self.times, int) else self.times[metric]
         if self.spacing == "even":
-            places = np.linspace(0, last, self.times)
+            places = np.linspace(0, last, times)
         else:
-            places = np.geomspace(1, last, self.times - 1) if self.times > 2 else np.array([])
+            places = np.geomspace(1, last, times - 1) if times > 2 else np.array([])
         return tuple(sorted({0, last, *map(int, np.round(places))}))
 
 

@@ -99,7 +99,9 @@ class Stack:
 
     def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
         """The metrics of all runs, in the order of `order`."""
-        return self._problem.stacked_evaluate(self._x, metrics=metrics)
+        return self._problem.stacked_evaluate(
+            self._x, metrics=metrics, gradient_examples=self._runs[0].gradient_examples
+        )
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that the next steps depend on, by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -56,6 +56,7 @@ class Training:
         self._method = Stack(self.problem, self.runs) if len(self.runs) > 1 else Alone(self.problem, self.runs[0])
         self._evaluate_at = self.runs[0].evaluate_at
         self._metrics = self.runs[0].metrics
+        self._times = {metric: frozenset(self.runs[0].evaluated_at(metric)) for metric in self._metrics}
         self._values: dict[str, list[NDArray[np.float64]]] = {metric: [] for metric in self._metrics}
         self._diverged: dict[str, int] = {}
         self._before: tuple[float, float] = (0.0, 0.0)
@@ -80,7 +81,7 @@ class Training:
             yield self.evaluate()
         while self.k < self.runs[0].steps and len(self._diverged) < len(self.runs):
             evaluates = self.k + 1 in times
-            self._previous = self._copied() if evaluates and STEP_NORM in self._metrics else None
+            self._previous = self._copied() if self.k + 1 in self._times.get(STEP_NORM, ()) else None
             self.step()
             if evaluates:
                 yield self.evaluate()
@@ -104,16 +105,17 @@ class Training:
         self._method.step(self.k)
         self.k += 1
 
-    def evaluate(self) -> Evaluated:
-        """Evaluate all metrics of all runs, and look which have diverged."""
+    def evaluate(self, metrics: Collection[str] | None = None) -> Evaluated:
+        """Evaluate the metrics of all runs whose time it is, or those given; and look which runs have diverged."""
         self._look()
-        asked = [metric for metric in self._metrics if metric != STEP_NORM]
+        due = [m for m in self._metrics if (self.k in self._times[m] if metrics is None else m in metrics)]
+        asked = [metric for metric in due if metric != STEP_NORM]
         found: dict[str, Any] = self._method.evaluate(asked) if asked else {}
-        if STEP_NORM in self._metrics:
+        if STEP_NORM in due:
             found[STEP_NORM] = self._step_norm()
-        values = {metric: self._in_order(found[metric]) for metric in self._metrics}
-        for metric, row in values.items():
-            self._values[metric].append(row)
+        values = {metric: self._in_order(found[metric]) for metric in due}
+        for metric in self._metrics:
+            self._values[metric].append(values[metric] if metric in values else np.full(len(self.runs), np.nan))
         if "loss" in values:
             self._mark(~np.isfinite(values["loss"]))
         return Evaluated(self.k, values)

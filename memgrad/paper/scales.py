@@ -87,8 +87,8 @@ def experiment(name: str, scale: str = "paper") -> Spec:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     changes = dict(_table()[scale].get(name, {}))
     step_sizes = dict(changes.pop("lr", {}))
-    if "times" in changes:
-        data["evaluate"] = {**data["evaluate"], "times": changes.pop("times")}
+    when = {key: changes.pop(key) for key in ("times", "gradient_examples") if key in changes}
+    data["evaluate"] = {**data["evaluate"], **when}
     data["methods"] = [
         {**method, "lr": step_sizes.pop(method["name"], method["lr"])} if step_sizes else method
         for method in data["methods"]

@@ -192,7 +192,8 @@ def _panel(
         bands[label] = Band(curve.steps, mean, low, high)
         table.add(name, method, lr, metric, curve.steps, mean, low, high)
     note = ", ".join([f"lr SGD {results.best_lr(SGD):g}", f"HB {results.best_lr(HB):g}"]) if SGD in bands else ""
-    return TrainingPanel(title, bands, "\n".join(filter(None, [note, _examples(evidence, name)])) if named else "")
+    about = [note, _examples(evidence, name), _few(results) if metric == "gradient_norm" else ""]
+    return TrainingPanel(title, bands, "\n".join(filter(None, about)) if named else "")
 
 
 def _shown(results: Results) -> list[tuple[str, str, float]]:
@@ -221,6 +222,11 @@ def _examples(evidence: Evidence, name: str) -> str:
     """How many examples, where it is not all of them."""
     spec, run = evidence[name].spec, _run(evidence[name])
     return f"{run.examples:,} examples" if spec.sample or spec.examples is not None else ""
+
+
+def _few(results: Results) -> str:
+    few = _run(results).gradient_examples
+    return "" if few is None else f"gradient of {few:,} examples"
 
 
 def _run(results: Results) -> Run:

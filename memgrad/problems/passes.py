@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Tensor]
 Gradient = dict[str, Tensor]
+Pair = tuple[Tensor, Tensor]
 Score = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -130,21 +131,30 @@ def _stacked(
 # --- over all examples -----------------------------------------------------------------------------------------------
 
 
-def full_gradient(problem: Problem, parameters: Parameters, through: Passes) -> Gradient:
-    """The gradient over all training examples."""
+def full_gradient(problem: Problem, parameters: Parameters, through: Passes, pair: Pair | None = None) -> Gradient:
+    """The gradient over all training examples, or over those in `pair`."""
     total = {name: torch.zeros_like(p) for name, p in parameters.items()}
-    for share, inputs, targets in chunks(problem, problem.train, through):
+    for share, inputs, targets in chunks(problem, problem.train if pair is None else pair, through):
         _accumulate(total, through.gradient(inputs, targets), share)
     return with_l2(problem, parameters, total)
 
 
-def evaluate(problem: Problem, parameters: Parameters, wanted: Sequence[str], through: Passes) -> dict[str, Tensor]:
+def evaluate(
+    problem: Problem,
+    parameters: Parameters,
+    wanted: Sequence[str],
+    through: Passes,
+    gradient_examples: int | None = None,
+) -> dict[str, Tensor]:
     """The metrics in `wanted`, over all training examples and, for those with `test_`, all test examples."""
     found: dict[str, Tensor] = {}
+    if gradient_examples is not None and "gradient_norm" in wanted:
+        gradient = full_gradient(problem, parameters, through, drawn(problem, gradient_examples))
+        found["gradient_norm"] = squared_norm(gradient, through.runs).sqrt()
     penalty = problem.l2 / 2 * squared_norm(parameters, through.runs)
     for prefix, pair in (("", problem.train), ("test_", problem.test)):
         scores = {name: score for name, score in _scores(problem).items() if prefix + name in wanted}
-        slope = not prefix and "gradient_norm" in wanted
+        slope = not prefix and "gradient_norm" in wanted and "gradient_norm" not in found
         if pair is None or not (scores or slope):
             continue
         sums = {name: torch.zeros_like(penalty) for name in scores}
@@ -163,6 +173,13 @@ def evaluate(problem: Problem, parameters: Parameters, wanted: Sequence[str], th
         if slope:
             found["gradient_norm"] = squared_norm(with_l2(problem, parameters, total), through.runs).sqrt()
     return {name: found[name] for name in wanted}
+
+
+def drawn(problem: Problem, examples: int) -> Pair:
+    """So many training examples, drawn without replacement; the same ones each time."""
+    order = torch.randperm(problem.examples, generator=torch.Generator().manual_seed(0))
+    places = order[:examples].to(problem.device)
+    return problem.train[0][places], problem.train[1][places]
 
 
 def _scores(problem: Problem) -> dict[str, Score]:

@@ -173,15 +173,21 @@ class Problem:
         """The gradient over all training examples, in chunks of `full_chunk`."""
         return passes.full_gradient(self, parameters, passes.one_run(self, parameters))
 
-    def evaluate(self, parameters: Parameters, *, metrics: Sequence[str] | None = None) -> dict[str, float]:
+    def evaluate(
+        self, parameters: Parameters, *, metrics: Sequence[str] | None = None, gradient_examples: int | None = None
+    ) -> dict[str, float]:
         """Metrics over all examples: exact means over the rows, whatever the chunks.
 
         Args:
             parameters: Those of one run.
             metrics: Names among `metric_names`; all but `step_norm` unless given. `gradient_norm`, the norm of the
                 full gradient, costs a pass backwards.
+            gradient_examples: Take the norm of the gradient over so many training examples, always the same ones, and
+                not over all of them.
         """
-        found = passes.evaluate(self, parameters, self._wanted(metrics), passes.one_run(self, parameters))
+        found = passes.evaluate(
+            self, parameters, self._wanted(metrics), passes.one_run(self, parameters), gradient_examples
+        )
         return {name: float(value) for name, value in found.items()}
 
     def reconstructions(self, parameters: Parameters, inputs: Tensor) -> Tensor:
@@ -211,9 +217,13 @@ class Problem:
         """The gradients of many runs over all training examples; each chunk is read once for all runs."""
         return passes.full_gradient(self, parameters, passes.many_runs(self, parameters))
 
-    def stacked_evaluate(self, parameters: Parameters, *, metrics: Sequence[str] | None = None) -> dict[str, Tensor]:
+    def stacked_evaluate(
+        self, parameters: Parameters, *, metrics: Sequence[str] | None = None, gradient_examples: int | None = None
+    ) -> dict[str, Tensor]:
         """The metrics of many runs, each a tensor with one number a run. See `evaluate`."""
-        return passes.evaluate(self, parameters, self._wanted(metrics), passes.many_runs(self, parameters))
+        return passes.evaluate(
+            self, parameters, self._wanted(metrics), passes.many_runs(self, parameters), gradient_examples
+        )
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
