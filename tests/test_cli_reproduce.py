@@ -18,9 +18,10 @@ from memgrad.experiments import driver
 from memgrad.experiments.engines.engine import Task, train
 from memgrad.experiments.events import Event
 from memgrad.experiments.spec import Spec
-from memgrad.paper import reproduction, scales
+from memgrad.paper import pieces, reproduction, scales
 from memgrad.paper.claims import CLAIMS, Number, Verdict
-from memgrad.paper.reproduction import Ledger, chosen, needed
+from memgrad.paper.ledger import Ledger
+from memgrad.paper.reproduction import chosen, needed
 from memgrad.paper.training import TRAINING_FIGURES, WARNING, draw_rows
 from memgrad.problems.datasets import DatasetUnavailable
 
@@ -97,7 +98,7 @@ def test_a_second_call_does_nothing_twice(
     assert run("R10", "bound-beta", "S1").exit_code == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("bound-beta.*")}
     first = scoreboard(tmp_path)["verdicts"]
-    monkeypatch.setattr(reproduction, "draw", lambda *_: pytest.fail("drawn again"))
+    monkeypatch.setattr("memgrad.paper.pieces.draw", lambda *_: pytest.fail("drawn again"))
     monkeypatch.setattr("memgrad.paper.verdicts.judge", lambda *_: pytest.fail("judged again"))
     monkeypatch.setattr(Here, "start", lambda *_: pytest.fail("trained again"))
     result = run("R10", "bound-beta", "S1")
@@ -105,6 +106,53 @@ def test_a_second_call_does_nothing_twice(
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("bound-beta.*")} == before
     assert scoreboard(tmp_path)["verdicts"] == first
     assert "0 of 32 runs trained now" in " ".join(result.output.split())
+
+
+def test_what_was_made_before_and_not_asked_for_now_stays_in_the_report(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("R10", "bound-beta", "S1").exit_code == 0
+    result = run("memories")
+    assert result.exit_code == 0
+    assert "R10" not in result.output  # the terminal shows what was asked for
+    board = scoreboard(tmp_path)
+    assert [each["id"] for each in board["verdicts"]] == ["S1", "R10"]
+    assert list(board["figures"]) == ["memories", "bound-beta"]
+    assert list(board["experiments"]) == ["covtype-mini", "covtype-full"]
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert report.count("<img") == 2
+    # What would be made otherwise now is no longer shown.
+    monkeypatch.setattr(reproduction, "source_digest", lambda: "other")
+    assert run("memories").exit_code == 0
+    assert scoreboard(tmp_path)["verdicts"] == []
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_the_scoreboard_fits_the_terminal(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    result = run("S6")
+    words = " ".join(result.output.replace("│", " ").split())
+    assert "S6 reproduced: t^2/8 maps" in words if columns == "80" else "│ S6 t^2/8 maps" in result.output
+    assert "1 reproduced." in result.output
+    board = result.stdout.partition("1 reproduced.")[0]
+    assert max(map(len, board.splitlines())) <= int(columns)
+
+
+def test_pieces_made_by_several_processes_are_those_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["memories", "bound-beta", "bound-beta-2", "S6"]
+    monkeypatch.setattr(pieces, "usable_cores", lambda: 2)
+    found: dict[str, dict[str, Any]] = {}
+    for where, few in (("here", 10), ("elsewhere", 0)):
+        monkeypatch.setattr(pieces, "FEW", few)
+        (tmp_path / where).mkdir()
+        made = list(pieces.make_pieces(names, tmp_path / where, ["svg"]))
+        files = {path.name: path.read_bytes() for piece in made for paths in piece.files.values() for path in paths}
+        found[where] = {**files, **{name: verdict for piece in made for name, verdict in piece.verdicts.items()}}
+    assert found["here"].keys() == found["elsewhere"].keys() >= {"memories.svg", "bound-beta.csv", "S6"}
+    assert found["here"]["S6"] == found["elsewhere"]["S6"]
+    assert all(found["here"][name] == found["elsewhere"][name] for name in found["here"] if name.endswith(".csv"))
 
 
 def test_what_was_made_by_other_code_is_made_again(

@@ -99,6 +99,7 @@ def reproduction_of(folder: Path, scale: Scale = DECIDING, **changes: Any) -> tu
     ]
     found = Reproduction(
         scale,
+        (*FIGURE_NAMES, *CLAIMS),
         {name: figure_files(folder, name) for name in FIGURE_NAMES},
         (*synthetic, *verdicts),
         made_of(results),
@@ -248,7 +249,7 @@ def test_what_was_skipped_is_named_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
-    empty = Reproduction(DECIDING, {}, (), {}, {}, False, 0.0, ABOUT)
+    empty = Reproduction(DECIDING, (), {}, (), {}, {}, False, 0.0, ABOUT)
     parsed = Parsed(write_report(empty, {}, tmp_path / "new" / "report.html").read_text())
     assert parsed.text.count("Not in this report") == len(FIGURE_NAMES)
     assert "It was not asked for." in parsed.text

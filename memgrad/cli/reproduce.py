@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 COLOURS = {"reproduced": "green", "not reproduced": "red", "undecided": "yellow"}
 NUMBERS = 3
 """So many numbers of a verdict are shown; all of them are in scoreboard.json."""
+
+WIDE = 130
+"""In a terminal with fewer columns the scoreboard has a paragraph a claim, because a table would have narrow cells."""
 
 
 def reproduce(
@@ -96,8 +102,11 @@ def reproduce(
 
 def _show(found: Reproduction, out: Path) -> None:
     console = Console()
-    if found.verdicts:
-        console.print(_scoreboard(found))
+    asked = [verdict for verdict in found.verdicts if verdict.claim.id in found.asked]
+    if asked:
+        board = _table(asked) if console.width >= WIDE else _paragraphs(asked)
+        for part in (_title(found), "", board, _tally(asked)):
+            console.print(part)
     for name, reason in found.skipped.items():
         typer.echo(f"skipped {name}: {reason}.".replace("..", "."), err=True)
     trained = sum(made.trained for made in found.experiments.values())
@@ -108,23 +117,43 @@ def _show(found: Reproduction, out: Path) -> None:
     )
 
 
-def _scoreboard(found: Reproduction) -> Table:
-    title = f"The paper's claims, {found.scale.name}"
-    if not found.scale.decides:
-        title += ": a rehearsal, which decides nothing about real data (R and A)"
-    table = Table("claim", "rule", "numbers", "verdict", "scale", title=title, show_lines=True)
-    for verdict in found.verdicts:
-        table.add_row(
-            f"{verdict.claim.id} {verdict.claim.statement}",
-            verdict.claim.rule,
-            _numbers(verdict),
-            f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]\n{verdict.reason}",
-            verdict.scale,
-        )
+def _title(found: Reproduction) -> str:
+    rehearsal = "" if found.scale.decides else ": a rehearsal, which decides nothing about real data (R and A)"
+    return f"[bold]The paper's claims, {found.scale.name}{rehearsal}[/]"
+
+
+def _tally(verdicts: Sequence[Verdict]) -> str:
+    outcomes = [verdict.outcome for verdict in verdicts]
+    return ", ".join(f"{outcomes.count(each)} {each}" for each in COLOURS if each in outcomes) + "."
+
+
+def _table(verdicts: Sequence[Verdict]) -> Table:
+    table = Table("claim", "rule", "numbers", "verdict", "scale", show_lines=True)
+    for verdict in verdicts:
+        claim = f"{verdict.claim.id} {escape(verdict.claim.statement)}"
+        found = f"{_outcome(verdict)}\n{escape(verdict.reason)}"
+        table.add_row(claim, escape(verdict.claim.rule), "\n".join(_numbers(verdict)), found, escape(verdict.scale))
     return table
 
 
-def _numbers(verdict: Verdict) -> str:
-    shown = [str(number).replace("[", "\\[") for number in verdict.numbers[:NUMBERS]]
+def _paragraphs(verdicts: Sequence[Verdict]) -> RenderableType:
+    blocks: list[RenderableType] = []
+    for verdict in verdicts:
+        about = Table.grid("name", "what", padding=(0, 2))
+        about.add_row("rule", escape(verdict.claim.rule))
+        about.add_row("numbers", "\n".join(_numbers(verdict)))
+        about.add_row("because", escape(verdict.reason))
+        about.add_row("scale", escape(verdict.scale))
+        head = f"[bold]{verdict.claim.id}[/] {_outcome(verdict)}: {escape(verdict.claim.statement)}"
+        blocks += [head, Padding(about, (0, 0, 1, 4))]
+    return Group(*blocks)
+
+
+def _outcome(verdict: Verdict) -> str:
+    return f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
+
+
+def _numbers(verdict: Verdict) -> list[str]:
+    shown = [escape(str(number)) for number in verdict.numbers[:NUMBERS]]
     more = len(verdict.numbers) - len(shown)
-    return "\n".join([*shown, *([f"and {more} more"] if more else [])])
+    return [*shown, *([f"and {more} more"] if more else [])]

@@ -98,6 +98,7 @@ def execute(
     device: str | None = None,
     save_every: float = 120.0,
     width: int | None = None,
+    close: bool = True,
 ) -> Outcome:
     """Train what a spec asks for and the store does not have, and keep it there.
 
@@ -111,8 +112,15 @@ def execute(
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a batch.
         width: At most so many runs in a stack, instead of what pays.
+        close: Whether to close the engine in the end. If not, its workers are there for the next experiment, and
+            whoever made it closes it, also after an interruption.
     """
-    return _Driver(spec, store, engine, listener or Silent(), device, save_every, width).drive()
+    driver = _Driver(spec, store, engine, listener or Silent(), device, save_every, width)
+    try:
+        return driver.drive()
+    finally:
+        if close:
+            engine.close()
 
 
 def facts_of(choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
@@ -190,9 +198,7 @@ class _Driver:
                         self._interrupt()
             except KeyboardInterrupt:  # the second
                 self._outcome.interrupted = True
-            finally:
-                self._engine.close()
-                self._outcome.seconds = time.monotonic() - began
+        self._outcome.seconds = time.monotonic() - began
         return self._outcome
 
     def _planned(self, facts: Facts) -> tuple[Batch, ...]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -27,30 +24,19 @@ from memgrad.experiments.spec import Spec
 from memgrad.experiments.store import Store
 from memgrad.experiments.train import PICTURES
 from memgrad.files import written_whole
-from memgrad.paper import verdicts
 from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.claims import CLAIMS, Verdict
 from memgrad.paper.evidence import Evidence
-from memgrad.paper.figures import Drawn, draw
+from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.losses import plateau_loss
+from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.realdata import JUDGES
 from memgrad.paper.scales import EXPERIMENTS, Scale, experiment, known, scales
-from memgrad.paper.training import TRAINING_FIGURES, DrawnRows, draw_rows
+from memgrad.paper.training import TRAINING_FIGURES, draw_rows
 
 FIGURE_NAMES = (*FIGURES, *TRAINING_FIGURES)
 NAMES = (*FIGURE_NAMES, *CLAIMS)
 """All that can be reproduced, by name: figures, then claims."""
-
-_SHARED: Mapping[str, tuple[str, Callable[[Any], Verdict]]] = MappingProxyType(
-    {
-        "S1": ("p-verification", verdicts.s1),
-        "S2": ("p-verification", verdicts.s2),
-        "S3": ("verif-noise", verdicts.s3),
-        "S4": ("verif-noise-quadratic", verdicts.s4),
-        "S7": ("odes", verdicts.s7),
-    }
-)
-"""The claims that are decided by what a figure shows: the experiment is run once for both."""
 
 
 @final
@@ -80,6 +66,7 @@ class Reproduction:
 
     Attributes:
         scale: The scale of the experiments on real data.
+        asked: The figures and claims that were asked for. The folder may have others, which are part of it too.
         figures: The files of each figure by its name: pictures, the numbers behind them (.csv), and settings (.json).
         verdicts: The claims that were decided, in their order.
         experiments: What became of each experiment on real data that was needed and is complete.
@@ -90,6 +77,7 @@ class Reproduction:
     """
 
     scale: Scale
+    asked: tuple[str, ...]
     figures: Mapping[str, tuple[Path, ...]]
     verdicts: tuple[Verdict, ...]
     experiments: Mapping[str, Made]
@@ -170,12 +158,14 @@ def reproduce(
 ) -> Reproduction:
     """Run what is missing, draw figures and decide claims. What was made before and would be the same is kept.
 
+    Called from a script, it must be under `if __name__ == "__main__":`, because processes that import it do the work.
+
     Args:
         names: Figures and claims; all of them if there is none.
         scale: One of `memgrad.paper.scales.scales()`.
         store: Where the rows of experiments are kept.
         out: The folder for figures, their numbers, and scoreboard.json.
-        engine: Makes what trains; None to train nothing, and take only what the store has.
+        engine: Makes what trains, when something is to be trained; None to take only what the store has.
         listening: Makes what is told of the training of an experiment, given its name.
         told: Called with a line on what is being done.
         device: Where to train.
@@ -220,21 +210,18 @@ class _Reproducing:
         self._figures: dict[str, tuple[Path, ...]] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._skipped: dict[str, str] = {}
-        self._shown: dict[str, Any] = {}  # what the experiments behind figures returned, for claims about them
         self._interrupted = False
 
     def carry_out(self) -> Reproduction:
         began = time.monotonic()
-        for name in self._wanted:
-            if not _needs(name):
-                self._synthetic(name)
-        for name in needed(self._wanted):
-            if not self._interrupted:
-                self._experiment(name)
+        self._synthetic()
+        self._train()
         if not self._interrupted:
             self._real()
+            self._keep_others()
         found = Reproduction(
             self._scale,
+            self._wanted,
             {name: self._figures[name] for name in FIGURE_NAMES if name in self._figures},
             tuple(self._verdicts[name] for name in CLAIMS if name in self._verdicts),
             self._experiments,
@@ -249,33 +236,42 @@ class _Reproducing:
 
     # --- without data ------------------------------------------------------------------------------------------------
 
-    def _synthetic(self, name: str) -> None:
+    def _synthetic(self) -> None:
         key = source_digest()
-        if name in FIGURES:
-            if not self._kept_figure(name, key):
-                self._told(f"{name}: {FIGURES[name].title}")
-                drawn = draw(name)
-                self._shown[name] = drawn.result
-                self._write(name, drawn, key)
-        elif not self._kept_verdict(name, key):
-            self._told(f"{name}: {CLAIMS[name].statement}")
-            figure, decide = _SHARED.get(name, ("", None))
-            if decide is not None and self._shown.get(figure) is not None:
-                verdict = decide(self._shown[figure])
-            else:
-                (verdict,) = verdicts.judge([name])
-            self._decide(name, verdict, key)
+        todo = [name for name in self._wanted if not _needs(name) and not self._is_kept(name, key)]
+        titles = {name: FIGURES[name].title if name in FIGURES else CLAIMS[name].statement for name in todo}
+        if todo:
+            self._told(f"What needs no data: {', '.join(todo)}")
+        count = len(pieces_of(todo))
+        for i, piece in enumerate(make_pieces(todo, self._out, self._formats), 1):
+            for name, files in piece.files.items():
+                self._keep_figure(name, files, key)
+            for name, verdict in piece.verdicts.items():
+                self._keep_verdict(name, verdict, key)
+            self._told("\n".join(f"{i} of {count}: {name}: {titles[name]}" for name in (*piece.files, *piece.verdicts)))
 
     # --- on data -----------------------------------------------------------------------------------------------------
 
-    def _experiment(self, name: str) -> None:
-        spec = experiment(name, self._scale.name)
-        if self._engine is None:
-            self._take(name, spec)
+    def _train(self) -> None:
+        names = needed(self._wanted)
+        if self._engine is None or not names:
+            for name in names:
+                self._take(name, experiment(name, self._scale.name))
             return
+        engine = self._engine()
+        try:
+            for name in names:
+                if not self._interrupted:
+                    self._experiment(name, engine)
+        finally:
+            engine.close()
+
+    def _experiment(self, name: str, engine: Engine) -> None:
+        spec = experiment(name, self._scale.name)
         try:
             with self._listening(name) as listener:
-                outcome = execute(spec, self._store, self._engine(), listener=listener, device=self._device)
+                # Its workers are kept for the next experiment: each takes seconds to start.
+                outcome = execute(spec, self._store, engine, listener=listener, device=self._device, close=False)
         except OSError as error:
             if not _is_about_data(error):
                 raise
@@ -291,14 +287,13 @@ class _Reproducing:
         """Take an experiment from the store, if all of it is there; no data set is asked for."""
         again = f"`memgrad reproduce --scale {self._scale.name}` trains what is missing"
         facts = known_facts(spec.choice, self._store)
-        if facts is None:
+        results = None if facts is None else results_of(spec, self._store, facts=facts)
+        if results is None:
             self._skipped[name] = f"the store has none of its runs; {again}"
-            return
-        results = results_of(spec, self._store, facts=facts)
-        if results.missing() or len(results.methods) < len(spec.methods):
+        elif results.missing() or len(results.methods) < len(spec.methods):
             self._skipped[name] = f"the store has only {len(results.rows.runs)} of its runs; {again}"
-            return
-        self._complete(name, spec, results, 0)
+        else:
+            self._complete(name, spec, results, 0)
 
     def _complete(self, name: str, spec: Spec, results: Results, trained: int) -> None:
         self._results[name] = results
@@ -326,12 +321,14 @@ class _Reproducing:
                 self._skipped[name] = str(error)
 
     def _from_rows(self, name: str, evidence: Evidence, key: str) -> None:
+        if self._is_kept(name, key):
+            return
         if name in TRAINING_FIGURES:
-            if not self._kept_figure(name, key):
-                self._told(f"{name}: {TRAINING_FIGURES[name].title}")
-                self._write(name, draw_rows(name, evidence, self._originals), key)
-        elif not self._kept_verdict(name, key):
-            self._decide(name, JUDGES[name].decide(evidence), key)
+            self._told(f"{name}: {TRAINING_FIGURES[name].title}")
+            drawn = draw_rows(name, evidence, self._originals)
+            self._keep_figure(name, save_picture(name, drawn, self._out, self._formats), key)
+        else:
+            self._keep_verdict(name, JUDGES[name].decide(evidence), key)
 
     def _key(self, needs: Sequence[str]) -> str:
         """It changes when rows, the scale or the code do."""
@@ -348,75 +345,39 @@ class _Reproducing:
 
     # --- what was made -----------------------------------------------------------------------------------------------
 
-    def _kept_figure(self, name: str, key: str) -> bool:
+    def _is_kept(self, name: str, key: str) -> bool:
+        """Whether the folder has it as it would be made now; then it is taken."""
+        if name in CLAIMS:
+            verdict = self._ledger.verdict(name, key)
+            if verdict is not None:
+                self._verdicts[name] = verdict
+            return verdict is not None
         files = self._ledger.files(name, key)
         if files is None or not {f".{ending}" for ending in self._formats} <= {file.suffix for file in files}:
             return False
         self._figures[name] = files
         return True
 
-    def _kept_verdict(self, name: str, key: str) -> bool:
-        verdict = self._ledger.verdict(name, key)
-        if verdict is None:
-            return False
-        self._verdicts[name] = verdict
-        return True
+    def _keep_others(self) -> None:
+        """Take what the folder has, was not asked for and is as it would be made now: a report is of all of it."""
+        others = [name for name in NAMES if name not in self._wanted and name in self._ledger.names]
+        skipped = dict(self._skipped)
+        for name in needed(others):
+            if name not in self._results and name not in self._skipped:
+                self._take(name, experiment(name, self._scale.name))
+        self._skipped = skipped
+        for name in others:
+            needs = _needs(name)
+            if all(each in self._results for each in needs):
+                self._is_kept(name, self._key(needs) if needs else source_digest())
 
-    def _write(self, name: str, drawn: Drawn | DrawnRows, key: str) -> None:
-        paths = [figures.save(drawn.figure, self._out / f"{name}.{ending}") for ending in self._formats]
-        table = tables.write_table(drawn.columns, self._out / f"{name}.csv", about=drawn.about())
-        self._figures[name] = (*paths, table, table.with_suffix(".json"))
-        self._ledger.keep(name, key, files=[path.name for path in self._figures[name]])
+    def _keep_figure(self, name: str, files: tuple[Path, ...], key: str) -> None:
+        self._figures[name] = files
+        self._ledger.keep(name, key, files=[path.name for path in files])
 
-    def _decide(self, name: str, verdict: Verdict, key: str) -> None:
+    def _keep_verdict(self, name: str, verdict: Verdict, key: str) -> None:
         self._verdicts[name] = verdict
         self._ledger.keep(name, key, verdict=verdict.to_dict())
-
-
-@final
-class Ledger:
-    """What a folder has of figures and verdicts, and the keys they were made under: made.json.
-
-    Args:
-        folder: The folder. A ledger that cannot be read counts as none.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._path = folder / "made.json"
-        try:
-            entries = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            entries = {}
-        self._entries: dict[str, dict[str, Any]] = entries if isinstance(entries, dict) else {}
-
-    def files(self, name: str, key: str) -> tuple[Path, ...] | None:
-        """The files of a figure, if it was made under this key and they are all there."""
-        found = self._entries.get(name, {})
-        paths = tuple(self._folder / file for file in found.get("files", ()))
-        return paths if paths and found.get("key") == key and all(path.exists() for path in paths) else None
-
-    def verdict(self, name: str, key: str) -> Verdict | None:
-        """The verdict on a claim, if it was made under this key."""
-        found = self._entries.get(name, {})
-        return Verdict.from_dict(found["verdict"]) if found.get("key") == key and "verdict" in found else None
-
-    def keep(self, name: str, key: str, **content: Any) -> None:
-        """Write down that something was made."""
-        self._entries[name] = {"key": key, **content}
-        with written_whole(self._path) as unfinished:
-            unfinished.write_text(json.dumps(self._entries, indent=1) + "\n", encoding="utf-8")
-
-
-@cache
-def source_digest() -> str:
-    """It changes when any file of memgrad's source does: what was made before may then be made otherwise now."""
-    package = Path(__file__).parent.parent
-    content = hashlib.sha256()
-    for path in sorted(each for ending in ("*.py", "*.toml") for each in package.rglob(ending)):
-        content.update(path.relative_to(package).as_posix().encode())
-        content.update(path.read_bytes())
-    return content.hexdigest()[:32]
 
 
 def _needs(name: str) -> tuple[str, ...]:
