@@ -205,7 +205,9 @@ def test_r6_is_open_where_seeds_disagree() -> None:
             return 2.0 if method == "HB" else 1.0
         return 0.5 if method == "HB" and (seed or share < 0.7) else 1.0
 
-    assert judged("R6", step_norm=norm).outcome == "undecided"  # shares near .7, 1, 1, 1: their mean is above .9
+    verdict = judged("R6", step_norm=norm)
+    assert verdict.outcome == "undecided"  # shares near .7, 1, 1, 1: their mean is above .9
+    assert all(n.low is not None and n.high is not None and 0 <= n.low <= n.high <= 1 for n in verdict.numbers)
 
 
 # --- R7, R8 ---

@@ -28,7 +28,7 @@ from memgrad.experiments.recipe import Recipe
 from memgrad.experiments.rules import rule_of
 from memgrad.experiments.runs import NUMERICS, Run
 from memgrad.experiments.stack import BLOCK, Stack
-from memgrad.experiments.train import Training
+from memgrad.experiments.train import PICTURES, PIXEL, Training
 from memgrad.problems import Problem
 
 Options = dict[str, Any]
@@ -312,6 +312,27 @@ def test_the_gradient_may_be_that_of_fewer_examples_always_the_same(width: int) 
         assert series(chunk, run, "loss") == pytest.approx(losses, rel=1e-8)
         far_off = {k: problem.evaluate(x[k], metrics=["gradient_norm"])["gradient_norm"] for k in at}
         assert all(abs(expected[k] / far_off[k] - 1) > 1e-3 for k in at)  # so that the test can tell them apart
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_runs_with_the_seed_0_leave_the_pictures_they_make_in_the_end(width: int) -> None:
+    whole = problems.get("mnist-autoencoder", sample=True, dtype=torch.float64)
+    problem = replace(whole, train=(whole.train[0][:12], whole.train[1][:12]))
+    methods = [STACKED[4], STACKED[0], STACKED[0]][:width]  # a stack keeps them in another order
+    runs = tuple(run_on(problem, m, seed=seed, steps=2) for m, seed in zip(methods, (0, 0, 1), strict=False))
+    chunk = finished(Training(problem, runs))
+    assert problem.test is not None
+    inputs = problem.test[0][:PICTURES]
+    for run in runs:
+        names = [PIXEL.format(*place) for place in np.ndindex(PICTURES, 784)]
+        kept = {name for name in chunk.metric[chunk.digest == run.digest] if name.startswith("pixel")}
+        assert kept == (set(names) if run.seed == 0 else set())
+        if run.seed == 0:
+            pictures = torch.sigmoid(problem.outputs(plain_loop(problem, run, 2)[-1], inputs)).flatten().tolist()
+            mine = (chunk.digest == run.digest) & np.char.startswith(chunk.metric, "pixel")
+            found = dict(zip(chunk.metric[mine].tolist(), chunk.value[mine].tolist(), strict=True))
+            assert [found[name] for name in names] == pytest.approx(pictures, rel=1e-9)
+            assert set(chunk.step[mine].tolist()) == {2}
 
 
 def test_events_tell_of_every_evaluation_in_the_order_of_the_batch() -> None:

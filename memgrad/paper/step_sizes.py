@@ -69,7 +69,7 @@ def r6(evidence: Evidence) -> Verdict:
         name = f"{problem}-{setting}"
         found = interval(_smaller_steps(evidence[name]))
         known = not math.isnan(found.low)
-        ends = (found.low, found.high) if known else (None, None)
+        ends = (max(0.0, found.low), min(1.0, found.high)) if known else (None, None)  # a share is within
         number = Number(f"share of evaluations with smaller steps of HB, {name}", found.mean, *ends)
         if problem in NETWORKS:
             held, failed = found.low >= SMALLER_ON_NETWORKS, found.high < SMALLER_ON_NETWORKS

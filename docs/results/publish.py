@@ -1,0 +1,89 @@
+"""Take the results of `memgrad reproduce --scale laptop` into the documentation: scoreboard, table and figures.
+
+    python docs/results/publish.py reproduction
+
+The table in scoreboard.md is made of scoreboard.json alone, and a test makes it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+FIGURES = ("results", "gradnorm", "acc", "stepnorm", "padam", "rec", "step-sizes")
+"""The figures of training on real data; the others are drawn for the page about them."""
+
+SHOWN = 4
+"""So many numbers of a verdict are in the table; all of them are in scoreboard.json."""
+
+
+def main() -> None:
+    """Copy what a folder has."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what memgrad reproduce wrote")
+    folder = parser.parse_args().folder
+    board = shortened(json.loads((folder / "scoreboard.json").read_text(encoding="utf-8")))
+    if board["skipped"] or board["interrupted"] or not board["scale"]["decides"]:
+        parser.error(f"{folder} has no complete results that decide: {board['scale']['name']}, {board['skipped']}")
+    (HERE / "scoreboard.json").write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
+    (HERE / "scoreboard.md").write_text(table(board), encoding="utf-8")
+    for name in FIGURES:
+        shutil.copyfile(folder / f"{name}.png", HERE / f"{name}.png")
+
+
+def shortened(board: Mapping[str, Any]) -> dict[str, Any]:
+    """The scoreboard with the cost of each experiment in the place of one entry for each file of its rows."""
+    found = dict(board)
+    found["experiments"] = {name: _cost(made) for name, made in board["experiments"].items()}
+    del found["figures"]
+    found["about"] = {**board["about"], "machine": _machine(board["about"]["machine"])}
+    return found
+
+
+def _cost(made: Mapping[str, Any]) -> dict[str, Any]:
+    abouts = made["abouts"]
+    return {
+        "spec": made["spec"],
+        "runs": made["runs"],
+        "core_hours": round(sum(each["cpu_seconds"] for each in abouts) / 3600, 3),
+        "commits": sorted({each["commit"] for each in abouts if each["commit"]}),
+        "versions": abouts[0]["versions"],
+        "machine": _machine(abouts[0]["machine"]),
+    }
+
+
+def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in machine.items() if name != "host"}
+
+
+def table(board: Mapping[str, Any]) -> str:
+    """The claims on real data, a row each."""
+    rows = ["| claim | verdict | what was found |", "|---|---|---|"]
+    for verdict in board["verdicts"]:
+        if verdict["id"][0] in "RA":
+            numbers = verdict["numbers"]
+            found = [verdict["reason"], *map(_written, numbers[:SHOWN])]
+            found += [f"and {len(numbers) - SHOWN} more"] if len(numbers) > SHOWN else []
+            text = "<br>".join(found).replace("|", "\\|")
+            rows.append(f"| **{verdict['id']}** {verdict['statement']} | {verdict['outcome']} | {text} |")
+    return "\n".join(rows) + "\n"
+
+
+def _written(number: Mapping[str, Any]) -> str:
+    value = _digits(number["value"])
+    ends = "" if number["low"] is None else f" [{_digits(number['low'])}, {_digits(number['high'])}]"
+    return f"{number['name']} = {value}{ends}"
+
+
+def _digits(value: float | None) -> str:
+    return "not finite" if value is None or not math.isfinite(value) else f"{value:.4g}"
+
+
+if __name__ == "__main__":
+    main()
