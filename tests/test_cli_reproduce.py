@@ -286,6 +286,16 @@ def test_the_loss_is_averaged_as_its_axis_shows_it(evidence: Any) -> None:
     assert columns["lr"][here] == pytest.approx(0.05)
 
 
+def test_accuracies_are_on_linear_axes_within_0_and_1(evidence: Any) -> None:
+    accuracy = draw_rows("acc", evidence, lambda: np.zeros((10, 28, 28))).figure
+    loss, other = draw_rows("padam", evidence, lambda: np.zeros((10, 28, 28))).figure.axes
+    assert loss.get_yscale() == "log"
+    for axes in (*accuracy.axes, other):
+        low, high = axes.get_ylim()
+        assert axes.get_yscale() == "linear"
+        assert 0 <= low < high <= 1
+
+
 def test_heavy_ball_is_also_shown_at_the_step_size_of_sgd(evidence: Any) -> None:
     columns = draw_rows("results", evidence, lambda: np.zeros((10, 28, 28))).columns
     mine = (columns["experiment"] == "cnn-full") & (columns["method"] == "HB")

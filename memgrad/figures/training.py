@@ -52,12 +52,14 @@ class TrainingPanel:
         bands: A curve for each method, by its label. Without any, `note` says why.
         note: What is to be known of it: step sizes, examples.
         verticals: Places to mark by vertical lines, by the label of the curve whose colour they have.
+        share: Whether the values are shares, on a linear axis within 0 and 1; else the axis is logarithmic.
     """
 
     title: str
     bands: Mapping[str, Band]
     note: str = ""
     verticals: Mapping[str, float] = field(default_factory=dict)
+    share: bool = False
 
 
 def training_curves(
@@ -65,7 +67,6 @@ def training_curves(
     *,
     ylabel: str,
     xlabel: str = "iterations",
-    logarithmic: bool = True,
     over_step_sizes: bool = False,
     caption: str = "",
     warning: str = "",
@@ -76,7 +77,6 @@ def training_curves(
         rows: The panels of each row, equally many, by the row's label.
         ylabel: What is drawn.
         xlabel: Over what.
-        logarithmic: Whether the values are on a logarithmic axis.
         over_step_sizes: Whether x is a step size: a logarithmic axis, dots, and the marked one filled.
         caption: The settings.
         warning: What must not be overlooked, above all panels.
@@ -95,7 +95,7 @@ def training_curves(
         grid = figure.subplots(len(rows), columns, squeeze=False)
         for i, (name, row) in enumerate(rows.items()):
             for axes, panel in zip(grid[i], row, strict=True):
-                _draw(axes, panel, styles, logarithmic, over_step_sizes)
+                _draw(axes, panel, styles, over_step_sizes)
             grid[i, 0].set_ylabel(f"{name}\n{ylabel}" if name else ylabel)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel)
@@ -104,9 +104,7 @@ def training_curves(
     return figure
 
 
-def _draw(
-    axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]], logarithmic: bool, over_step_sizes: bool
-) -> None:
+def _draw(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]], over_step_sizes: bool) -> None:
     axes.set_title(f"{panel.title}\n{panel.note}" if panel.note and panel.bands else panel.title)
     axes.title.set_fontsize(8)
     if not panel.bands:
@@ -115,7 +113,7 @@ def _draw(
         return
     if over_step_sizes:
         axes.set_xscale("log")
-    if logarithmic:
+    if not panel.share:
         axes.set_yscale("log")
     for label, band in panel.bands.items():
         style = {**styles[label], "linewidth": 1.2}
@@ -144,13 +142,17 @@ def _mark_diverged(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[s
 
 def _cut(axes: Axes, panel: TrainingPanel) -> None:
     """Keep a curve that leaves for infinity, and bands of few seeds, from flattening all curves."""
+    if panel.share:
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(0.0, low), min(1.0, high))
+        return
     seen = [band.mean[np.isfinite(band.mean)] for band in panel.bands.values()]
     seen = [values for values in seen if len(values)]
     if not seen:
         return
     top = min(max(values.max() for values in seen), HEADROOM * max(values[0] for values in seen))
     low = min(values.min() for values in seen)
-    if axes.get_yscale() == "log" and low > 0:
+    if low > 0:
         bottom_now, top_now = axes.get_ylim()
         axes.set_ylim(max(bottom_now, low / HEADROOM), min(top_now, HEADROOM * top))
 

@@ -94,19 +94,16 @@ def draw_rows(name: str, evidence: Evidence, originals: Callable[[], NDArray[Any
     return DrawnRows(figure, columns, evidence, TRAINING_FIGURES[name].needs)
 
 
-def _over_iterations(metric: str, ylabel: str, problems: Sequence[str], *, logarithmic: bool = True) -> Any:
+def _over_iterations(metric: str, ylabel: str, problems: Sequence[str]) -> Any:
     def drawn(evidence: Evidence, _: Any) -> tuple[Figure, Columns]:
         table = _Table()
         rows = {
             ROWS[setting]: [
-                _panel(evidence, f"{problem}-{setting}", PROBLEMS[problem], metric, logarithmic, table)
-                for problem in problems
+                _panel(evidence, f"{problem}-{setting}", PROBLEMS[problem], metric, table) for problem in problems
             ]
             for setting in SETTINGS
         }
-        figure = figures.training_curves(
-            rows, ylabel=ylabel, logarithmic=logarithmic, **_foot(evidence, TRAINING_FIGURES[_NAMES[metric]].needs)
-        )
+        figure = figures.training_curves(rows, ylabel=ylabel, **_foot(evidence, TRAINING_FIGURES[_NAMES[metric]].needs))
         return figure, table.columns()
 
     return drawn
@@ -115,11 +112,10 @@ def _over_iterations(metric: str, ylabel: str, problems: Sequence[str], *, logar
 def _padam(evidence: Evidence, _: Any) -> tuple[Figure, Columns]:
     table = _Table()
     row = [
-        _panel(evidence, POLYADAM, "loss", "loss", True, table, named=False),
-        _panel(evidence, POLYADAM, "training accuracy", "accuracy", False, table, named=False),
+        _panel(evidence, POLYADAM, "loss", "loss", table, named=False),
+        _panel(evidence, POLYADAM, "training accuracy", "accuracy", table, named=False),
     ]
-    figure = figures.training_curves({"": row}, ylabel="", logarithmic=False, **_foot(evidence, (POLYADAM,)))
-    figure.axes[0].set_yscale("log")
+    figure = figures.training_curves({"": row}, ylabel="", **_foot(evidence, (POLYADAM,)))
     return figure, table.columns()
 
 
@@ -174,7 +170,6 @@ def _panel(
     name: str,
     title: str,
     metric: str,
-    logarithmic: bool,
     table: _Table,
     *,
     named: bool = True,
@@ -182,18 +177,18 @@ def _panel(
     results = evidence[name]
     if metric not in results.metrics:
         return TrainingPanel(title, {}, f"not measured\nat the scale\n{evidence.scale.name}")
-    bands = {}
+    bands, share = {}, metric == "accuracy"
     for label, method, lr in _shown(results):
         curve = results.curve(method, metric, lr=lr)
-        if logarithmic:
+        if not share:
             with np.errstate(divide="ignore"):
                 curve = dataclasses.replace(curve, values=np.log(curve.values))
-        mean, low, high = (np.exp(each) if logarithmic else each for each in curve.interval())
+        mean, low, high = (each if share else np.exp(each) for each in curve.interval())
         bands[label] = Band(curve.steps, mean, low, high)
         table.add(name, method, lr, metric, curve.steps, mean, low, high)
     note = ", ".join([f"lr SGD {results.best_lr(SGD):g}", f"HB {results.best_lr(HB):g}"]) if SGD in bands else ""
     about = [note, _examples(evidence, name), _few(results) if metric == "gradient_norm" else ""]
-    return TrainingPanel(title, bands, "\n".join(filter(None, about)) if named else "")
+    return TrainingPanel(title, bands, "\n".join(filter(None, about)) if named else "", share=share)
 
 
 def _shown(results: Results) -> list[tuple[str, str, float]]:
@@ -321,7 +316,7 @@ _DRAWN: Mapping[str, Callable[[Evidence, Any], tuple[Figure, Columns]]] = Mappin
     {
         "results": _over_iterations("loss", "loss", list(PROBLEMS)),
         "gradnorm": _over_iterations("gradient_norm", "full gradient norm", list(PROBLEMS)),
-        "acc": _over_iterations("accuracy", "training accuracy", _CLASSIFIED, logarithmic=False),
+        "acc": _over_iterations("accuracy", "training accuracy", _CLASSIFIED),
         "stepnorm": _over_iterations("step_norm", "step norm", list(PROBLEMS)),
         "padam": _padam,
         "rec": _reconstructions,
