@@ -264,7 +264,7 @@ def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> N
     drawn = draw_rows(name, evidence, lambda: np.zeros((10, 28, 28)))
     columns = drawn.columns
     assert len({len(column) for column in columns.values()}) == 1
-    panels = {"padam": 2, "acc": 6}.get(name, 8)
+    panels = {"padam": 2, "acc": 6, "ratios": 4}.get(name, 8)
     assert len(drawn.figure.axes) == panels
     low, mean, high = (np.asarray(columns[end], dtype=float) for end in ("low", "mean", "high"))
     assert np.all((low <= mean) & (mean <= high))
@@ -294,6 +294,24 @@ def test_accuracies_are_on_linear_axes_within_0_and_1(evidence: Any) -> None:
         low, high = axes.get_ylim()
         assert axes.get_yscale() == "linear"
         assert 0 <= low < high <= 1
+
+
+def test_ratios_are_those_that_claims_are_decided_by(evidence: Any) -> None:
+    columns = draw_rows("ratios", evidence, lambda: np.zeros((10, 28, 28))).columns
+    here = (columns["experiment"] == "mlp-full") & (columns["method"] == "MemSGD p=4")
+    finals = [evidence["mlp-full"].final(method, "loss") for method in ("MemSGD p=4", "SGD")]
+    assert columns["mean"][here] == pytest.approx([np.exp(np.mean(np.log(finals[0] / finals[1])))])
+    assert len(columns["mean"]) == 8 * 5
+
+
+def test_a_method_that_diverged_has_a_cross_at_the_side_it_left_by() -> None:
+    gone = lambda name, method, lr, seed: (name, method, seed) == ("cnn-mini", "MemSGD p=2", 1)  # noqa: E731
+    evidence = evidence_of(names=TRAINING_FIGURES["ratios"].needs, diverged=gone)
+    figure = draw_rows("ratios", evidence, lambda: np.zeros((10, 28, 28))).figure
+    crosses = {axes.get_title(): [line for line in axes.lines if line.get_marker() == "x"] for axes in figure.axes}
+    (cross,) = crosses.pop("CIFAR-10 CNN")
+    assert float(np.asarray(cross.get_xdata())[0]) > 0.9  # of the panel's width
+    assert not any(crosses.values())
 
 
 def test_heavy_ball_is_also_shown_at_the_step_size_of_sgd(evidence: Any) -> None:

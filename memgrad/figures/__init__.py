@@ -13,6 +13,7 @@ from memgrad.figures.ensembles import ensembles  # noqa: E402
 from memgrad.figures.memories import PAPER_MEMORIES, memory_types  # noqa: E402
 from memgrad.figures.objectives import example_objectives, objective_shapes  # noqa: E402
 from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
+from memgrad.figures.ratios import Ratio, ratios  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
 from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
@@ -23,6 +24,7 @@ __all__ = [
     "PAPER_MEMORIES",
     "Band",
     "Panel",
+    "Ratio",
     "TrainingPanel",
     "amplification",
     "audits",
@@ -36,6 +38,7 @@ __all__ = [
     "memory_types",
     "momentum_and_memory",
     "objective_shapes",
+    "ratios",
     "reconstructed",
     "save",
     "second_moments",
