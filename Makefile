@@ -5,6 +5,8 @@ BIN := .venv/bin
 ALONE := OMP_NUM_THREADS=1
 SOURCES := $(shell find memgrad -name '*.py')
 DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
+# Types and docs take a core and a minute each.
+MAKEFLAGS += --jobs=2
 
 .PHONY: help test test-slow lint types docs explorer reproduce bench clean
 .DELETE_ON_ERROR:
