@@ -21,9 +21,11 @@ from memgrad.experiments.spec import Spec
 from memgrad.paper import pieces, reproduction, scales
 from memgrad.paper.claims import CLAIMS, Number, Verdict
 from memgrad.paper.ledger import Ledger
-from memgrad.paper.reproduction import chosen, needed
+from memgrad.paper.names import NAMES, chosen, needed
 from memgrad.paper.training import TRAINING_FIGURES, WARNING, draw_rows
 from memgrad.problems.datasets import DatasetUnavailable
+
+WHOLE = scales.experiment
 
 
 class Here:
@@ -49,7 +51,7 @@ class Here:
 
 def tiny(name: str, scale: str = "paper") -> Spec:
     """The experiment with a few steps on a few examples of the sample."""
-    spec, tried = scales.experiment(name, "quick"), 1 if name.startswith("autoencoder") else 2
+    spec, tried = WHOLE(name, "quick"), 1 if name.startswith("autoencoder") else 2
     methods = [
         method.model_copy(update={"lr": list(method.step_sizes)[:tried]}) if method.step_sizes else method
         for method in spec.methods
@@ -62,6 +64,7 @@ def tiny(name: str, scale: str = "paper") -> Spec:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setattr(reproduction, "experiment", tiny)
+    monkeypatch.setattr(scales, "experiment", tiny)
     monkeypatch.setattr("memgrad.cli.reproduce.chosen_engine", lambda *_: Here())
     folders = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
     return lambda *words: CliRunner().invoke(app, ["reproduce", *words, *folders])
@@ -106,6 +109,36 @@ def test_a_second_call_does_nothing_twice(
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("bound-beta.*")} == before
     assert scoreboard(tmp_path)["verdicts"] == first
     assert "0 of 32 runs trained now" in " ".join(result.output.split())
+
+
+def test_a_plan_says_what_is_left_and_trains_nothing(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memgrad.experiments.estimate.SECONDS", 0.01)
+    monkeypatch.setenv("COLUMNS", "200")
+    result = run("R10", "--plan")
+    assert result.exit_code == 0, result.output
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "store").exists()
+    words = " ".join(result.output.replace("│", " ").split())
+    assert "covtype-mini covtype-softmax, 32 examples, minibatches of 16, 4 steps, 2 seeds 16 of 16" in words
+    assert "covtype-full" in words
+    assert "in all, with processors like this one's." in words
+    assert run("R10").exit_code == 0
+    assert "Nothing is left to train." in run("R10", "--plan").output
+
+
+def test_scales_that_decide_say_first_what_they_cost(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memgrad.experiments.estimate.SECONDS", 0.01)
+    asked = []
+    monkeypatch.setattr(reproduction, "execute", lambda *_, **__: asked.append(1) or driver.Outcome(interrupted=True))
+    result = run("R10", "--scale", "laptop")
+    assert "Left to train, laptop, on" in result.output
+    assert asked == [1]
+    assert "Left to train" not in run("R10", "--scale", "laptop", "--quiet").output
+    assert "Left to train" not in run("R10").output
 
 
 def test_what_was_made_before_and_not_asked_for_now_stays_in_the_report(
@@ -232,11 +265,11 @@ def test_what_is_misspelt_is_answered_before_anything_is_run(
 
 
 def test_names_choose_what_is_run() -> None:
-    assert chosen([]) == reproduction.NAMES
+    assert chosen([]) == NAMES
     assert chosen(["a1", "Results", "a1"]) == ("results", "A1")
     assert needed(["S1", "memories"]) == ()
     assert needed(["R2"]) == tuple(f"{p}-{s}" for p in ("autoencoder", "mlp", "cnn") for s in ("mini", "full"))
-    assert needed(reproduction.NAMES) == scales.EXPERIMENTS
+    assert needed(NAMES) == scales.EXPERIMENTS
 
 
 def test_a_ledger_that_is_damaged_counts_as_none(tmp_path: Path) -> None:

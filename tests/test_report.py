@@ -21,8 +21,9 @@ from memgrad.cli import app
 from memgrad.experiments.results import Results
 from memgrad.experiments.store import Store
 from memgrad.paper.claims import CLAIMS, Number, Verdict
+from memgrad.paper.names import FIGURE_NAMES
 from memgrad.paper.realdata import JUDGES
-from memgrad.paper.reproduction import FIGURE_NAMES, Made, Reproduction
+from memgrad.paper.reproduction import Made, Reproduction
 from memgrad.paper.scales import Scale
 from memgrad.report import content, page, write_report
 

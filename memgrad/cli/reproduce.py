@@ -45,27 +45,32 @@ def reproduce(
     ending: Annotated[
         list[str] | None, typer.Option(help="A format of the figures: png, svg or pdf; may be repeated [png, svg].")
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what would be trained and what it would cost, and stop.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the scoreboard and errors.")] = False,
 ) -> None:
     """Reproduce the paper: run its experiments, draw its figures, and decide its claims.
 
     At the scale `quick`, on samples that come with memgrad, it is a rehearsal of a few minutes that decides nothing
-    about real data. `laptop` takes the complete data sets and less than two hours; `paper` is all of it, for a GPU or a
-    cluster. Called again, it goes on where it stopped, and does nothing twice.
+    about real data. `laptop` takes the complete data sets and about two hours; `paper` is all of it, for a GPU or a
+    cluster. Both say first what they would cost. Called again, it goes on where it stopped, and does nothing twice.
 
     For example:
 
     - `memgrad reproduce`
     - `memgrad reproduce results R4 R6 --scale laptop`
+    - `memgrad reproduce --scale paper --plan --workers 64`
     - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
     """
     with refusing():
         from memgrad.experiments.store import Store, default_path
         from memgrad.paper import reproduction
+        from memgrad.paper.names import chosen
         from memgrad.paper.scales import known, scales
         from memgrad.report import write_report
 
-        reproduction.chosen(names or ())  # what is misspelt is said before a folder is made
+        chosen(names or ())  # what is misspelt is said before a folder is made
         known("scale", scale, scales())
 
         def told(line: str) -> None:
@@ -76,6 +81,10 @@ def reproduce(
             told(f"{experiment}, {scale}")
             return live(quiet=quiet)
 
+        if plan or (scales()[scale].decides and not quiet):
+            _plan(names or (), scale, store or default_path(), workers)
+            if plan:
+                return
         chosen_engine(engine, workers, address)
         kept = Store.open(store or default_path())
         out.mkdir(parents=True, exist_ok=True)
@@ -98,6 +107,38 @@ def reproduce(
             raise typer.Exit(130)
         if found.skipped:
             raise typer.Exit(1)
+
+
+def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) -> None:
+    """What is left to train and what it would cost: a little of each experiment is tried."""
+    from memgrad.experiments.engines.local import usable_cores
+    from memgrad.experiments.preview import preview
+    from memgrad.experiments.store import Store
+    from memgrad.paper.names import chosen, needed
+    from memgrad.paper.reproduction import unfinished
+    from memgrad.paper.scales import experiment
+    from memgrad.problems.datasets import DatasetUnavailable
+
+    workers = workers or usable_cores()
+    kept = Store.open(store, create=False) if Store.exists(store) else None
+    todo = needed(chosen(names)) if kept is None else unfinished(names, scale, kept)
+    if not todo:
+        typer.echo("Nothing is left to train.", err=True)
+        return
+    console, seconds = Console(stderr=True), 0.0
+    table = Table("experiment", "what", "runs left", "time", title=f"Left to train, {scale}, on {workers} workers")
+    for name in todo:
+        with console.status(f"Trying a little of {name} ..."):
+            try:
+                found = preview(experiment(name, scale), kept, workers=workers)
+            except DatasetUnavailable as error:
+                table.add_row(name, escape(str(error)), "", "")
+                continue
+        took = found.cost.seconds if found.cost is not None else 0.0
+        seconds += took
+        table.add_row(name, found.title, f"{found.left} of {found.runs}", duration(took))
+    console.print(table)
+    typer.echo(f"About {duration(seconds)} in all, with processors like this one's.", err=True)
 
 
 def _show(found: Reproduction, out: Path) -> None:

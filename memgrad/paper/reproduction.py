@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,14 +28,11 @@ from memgrad.paper.claims import CLAIMS, Verdict
 from memgrad.paper.evidence import Evidence
 from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.losses import plateau_loss
+from memgrad.paper.names import FIGURE_NAMES, NAMES, chosen, needed, needs_of
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.realdata import JUDGES
-from memgrad.paper.scales import EXPERIMENTS, Scale, experiment, known, scales
+from memgrad.paper.scales import Scale, experiment, known, scales
 from memgrad.paper.training import TRAINING_FIGURES, draw_rows
-
-FIGURE_NAMES = (*FIGURES, *TRAINING_FIGURES)
-NAMES = (*FIGURE_NAMES, *CLAIMS)
-"""All that can be reproduced, by name: figures, then claims."""
 
 
 @final
@@ -106,42 +102,10 @@ class Reproduction:
         return found
 
 
-def chosen(names: Iterable[str]) -> tuple[str, ...]:
-    """The figures and claims with these names, all of them if there is none; capitals do not matter.
-
-    Example:
-        >>> chosen(["results", "r4"])
-        ('results', 'R4')
-        >>> chosen(["result"])
-        Traceback (most recent call last):
-        ...
-        ValueError: unknown figure or claim 'result'. The nearest: results. All figures: memories, hb-amplification, \
-time-warp, verif-noise, quadratic-variance, verif-noise-quadratic, bound-beta, bound-beta-2, odes, p-verification, \
-results, gradnorm, acc, stepnorm, padam, rec, step-sizes, ratios. All claims: S1, S2, S3, S4, S5, S6, S7, S8, R1, R2, R3, \
-R4, R5, R6, R7, R8, R9, R10, A1.
-    """
-    found, by_lower = [], {name.lower(): name for name in NAMES}
-    for name in names:
-        if name.lower() not in by_lower:
-            near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-            hint = f" The nearest: {', '.join(by_lower[each] for each in near)}." if near else ""
-            raise ValueError(
-                f"unknown figure or claim {name!r}.{hint} All figures: {', '.join(FIGURE_NAMES)}. "
-                f"All claims: {', '.join(CLAIMS)}."
-            )
-        found.append(by_lower[name.lower()])
-    return tuple(name for name in NAMES if name in found) or NAMES
-
-
-def needed(names: Iterable[str]) -> tuple[str, ...]:
-    """The experiments on real data that figures and claims need.
-
-    Example:
-        >>> needed(["R10", "padam", "S3"])
-        ('covtype-mini', 'covtype-full', 'polyadam')
-    """
-    asked = {each for name in names for each in _needs(name)}
-    return tuple(name for name in EXPERIMENTS if name in asked)
+def unfinished(names: Iterable[str], scale: str, store: Store) -> tuple[str, ...]:
+    """The experiments on real data that figures and claims need and the store does not have all runs of."""
+    wanted = needed(chosen(names))
+    return tuple(name for name in wanted if _in_store(experiment(name, scale), store)[0] is None)
 
 
 def reproduce(
@@ -238,7 +202,7 @@ class _Reproducing:
 
     def _synthetic(self) -> None:
         key = source_digest()
-        todo = [name for name in self._wanted if not _needs(name) and not self._is_kept(name, key)]
+        todo = [name for name in self._wanted if not needs_of(name) and not self._is_kept(name, key)]
         titles = {name: FIGURES[name].title if name in FIGURES else CLAIMS[name].statement for name in todo}
         if todo:
             self._told(f"What needs no data: {', '.join(todo)}")
@@ -285,13 +249,10 @@ class _Reproducing:
 
     def _take(self, name: str, spec: Spec) -> None:
         """Take an experiment from the store, if all of it is there; no data set is asked for."""
-        again = f"`memgrad reproduce --scale {self._scale.name}` trains what is missing"
-        facts = known_facts(spec.choice, self._store)
-        results = None if facts is None else results_of(spec, self._store, facts=facts)
+        results, there = _in_store(spec, self._store)
         if results is None:
-            self._skipped[name] = f"the store has none of its runs; {again}"
-        elif results.missing() or len(results.methods) < len(spec.methods):
-            self._skipped[name] = f"the store has only {len(results.rows.runs)} of its runs; {again}"
+            again = f"`memgrad reproduce --scale {self._scale.name}` trains what is missing"
+            self._skipped[name] = f"the store has {f'only {there}' if there else 'none'} of its runs; {again}"
         else:
             self._complete(name, spec, results, 0)
 
@@ -305,7 +266,7 @@ class _Reproducing:
         """Figures and claims on real data whose experiments are complete; what lacks one is skipped, and says so."""
         evidence = Evidence(self._scale, self._results, self._plateau)
         for name in self._wanted:
-            if not (needs := _needs(name)):
+            if not (needs := needs_of(name)):
                 continue
             missing = [each for each in needs if each not in self._results]
             if missing:
@@ -367,7 +328,7 @@ class _Reproducing:
                 self._take(name, experiment(name, self._scale.name))
         self._skipped = skipped
         for name in others:
-            needs = _needs(name)
+            needs = needs_of(name)
             if all(each in self._results for each in needs):
                 self._is_kept(name, self._key(needs) if needs else source_digest())
 
@@ -380,10 +341,14 @@ class _Reproducing:
         self._ledger.keep(name, key, verdict=verdict.to_dict())
 
 
-def _needs(name: str) -> tuple[str, ...]:
-    if name in TRAINING_FIGURES:
-        return TRAINING_FIGURES[name].needs
-    return JUDGES[name].needs if name in JUDGES else ()
+def _in_store(spec: Spec, store: Store) -> tuple[Results | None, int]:
+    """What an experiment found, if the store has all its runs, and how many it has; no data set is loaded."""
+    facts = known_facts(spec.choice, store)
+    if facts is None:
+        return None, 0
+    results = results_of(spec, store, facts=facts)
+    complete = not results.missing() and len(results.methods) == len(spec.methods)
+    return results if complete else None, len(results.rows.runs)
 
 
 def _is_about_data(error: OSError) -> bool:

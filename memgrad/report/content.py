@@ -18,8 +18,9 @@ from urllib.parse import quote
 from memgrad.experiments.results import Results
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.claims import CLAIMS, OUTCOMES, Claim, Verdict
+from memgrad.paper.names import FIGURE_NAMES
 from memgrad.paper.realdata import JUDGES
-from memgrad.paper.reproduction import FIGURE_NAMES, Reproduction
+from memgrad.paper.reproduction import Reproduction
 from memgrad.paper.training import TRAINING_FIGURES, TrainingFigure
 from memgrad.report.methods import ExperimentPart, experiment_part
 from memgrad.report.wording import duration, ends_text, listed, number_text, whole_numbers
