@@ -8,9 +8,8 @@ from typing import Any, final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-from memgrad.figures.style import COLOURS, SMALL, drawing, settings_below
+from memgrad.figures.style import COLOURS, DECADE, SMALL, drawing, plain_ticks, settings_below
 
 MARKERS = ("o", "s", "D", "^")
 APART = 0.22
@@ -98,10 +97,8 @@ def _draw(
                 side = 0.98 if found.value > 0 else 0.02
                 axes.plot([side], [y], "x", color=COLOURS[j], markersize=5, transform=axes.get_yaxis_transform())
     axes.set_xlim(1 / farthest, farthest)
-    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    if farthest**2 < DECADE:
+        plain_ticks(axes.xaxis, 3)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.5, -0.5)
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from memgrad.files import written_whole
 
@@ -21,6 +23,8 @@ FORMATS = ("png", "svg", "pdf")
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-", "--")
 
+
+DECADE = 10.0
 
 SMALL = 6.5
 """The size of the letters of settings and notes."""
@@ -48,6 +52,21 @@ def drawing() -> AbstractContextManager[None]:
             "svg.hashsalt": "memgrad",
         }
     )
+
+
+def plain_ticks(axis: Axis, count: int) -> None:
+    """A few plain numbers on a logarithmic axis that spans less than a decade, where powers of ten are hard to read.
+
+    Example:
+        >>> axes = Figure().subplots()
+        >>> _ = axes.set(yscale="log", ylim=(0.7, 2.3))
+        >>> plain_ticks(axes.yaxis, 4)
+        >>> [label.get_text() for label in axes.get_yticklabels()]
+        ['0.5', '1', '1.5', '2', '2.5']
+    """
+    axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def figure_path(path: str | os.PathLike[str]) -> Path:

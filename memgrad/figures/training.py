@@ -11,15 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.style import SMALL, drawing, lines, settings_below
+from memgrad.figures.style import DECADE, SMALL, drawing, lines, plain_ticks, settings_below
 
 Array = NDArray[np.float64]
 
 ALARM = "#B00000"
 """The colour of warnings."""
 
-HEADROOM = 3.0
-"""A curve that leaves for infinity is cut at so many times the largest value at the start."""
+HEADROOM = 1.5
+"""A curve that leaves for infinity is cut at so many times the largest value at the start, and bands at as many times
+the curves."""
 
 
 @final
@@ -153,8 +154,11 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
     top = min(max(values.max() for values in seen), HEADROOM * max(values[0] for values in seen))
     low = min(values.min() for values in seen)
     if low > 0:
-        bottom_now, top_now = axes.get_ylim()
-        axes.set_ylim(max(bottom_now, low / HEADROOM), min(top_now, HEADROOM * top))
+        bottom, height = axes.get_ylim()
+        bottom, height = max(bottom, low / HEADROOM), min(height, 1.1 * top)
+        axes.set_ylim(bottom, height)
+        if height < DECADE * bottom:
+            plain_ticks(axes.yaxis, 4)
 
 
 def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warning: str, *, beside: bool) -> None:
