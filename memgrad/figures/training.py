@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from memgrad.figures.style import DECADE, SMALL, drawing, lines, plain_ticks, settings_below
@@ -19,8 +20,8 @@ ALARM = "#B00000"
 """The colour of warnings."""
 
 HEADROOM = 1.5
-"""A curve that leaves for infinity is cut at so many times the largest value at the start, and bands at as many times
-the curves."""
+"""Curves that leave for infinity are cut at so many times what the others reach, and bands at as many times the
+curves."""
 
 
 @final
@@ -151,7 +152,8 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
     seen = [values for values in seen if len(values)]
     if not seen:
         return
-    top = min(max(values.max() for values in seen), HEADROOM * max(values[0] for values in seen))
+    usual = max(np.median([values.max() for values in seen]), *(values[0] for values in seen))
+    top = min(max(values.max() for values in seen), HEADROOM * usual)
     low = min(values.min() for values in seen)
     if low > 0:
         bottom, height = axes.get_ylim()
@@ -159,6 +161,8 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
         axes.set_ylim(bottom, height)
         if height < DECADE * bottom:
             plain_ticks(axes.yaxis, 4)
+        else:
+            axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warning: str, *, beside: bool) -> None:

@@ -154,21 +154,21 @@ def _reconstructions(evidence: Evidence, originals: Callable[[], NDArray[Any]]) 
 
 def _ratios(evidence: Evidence, _: Any) -> tuple[Figure, Columns]:
     table = _Table()
-    panels: dict[str, dict[str, dict[str, Ratio]]] = {}
-    for problem, title in PROBLEMS.items():
-        rows = panels.setdefault(title, {})
-        for setting in SETTINGS:
+    rows: dict[str, dict[str, dict[str, Ratio]]] = {}
+    for setting in SETTINGS:
+        for problem, title in PROBLEMS.items():
             name = f"{problem}-{setting}"
+            panel = rows.setdefault(ROWS[setting], {}).setdefault(title, {})
             results = evidence[name]
             for method in (method for method in results.methods if method != SGD):
                 found = evidence.ratio("", name, method, SGD)
-                rows.setdefault(method, {})[ROWS[setting]] = Ratio(found.value, found.low, found.high)
+                panel[method] = Ratio(found.value, found.low, found.high)
                 ends = [np.array([np.nan if end is None else end]) for end in (found.low, found.high)]
                 lr, steps = results.best_lr(method), _run(results).steps
                 table.add(name, method, lr, "final loss / SGD's", steps, found.value, *ends)
     what = "geometric mean over seeds and its 95 % interval, all at their selected step sizes, cross = diverged"
     foot = _foot(evidence, TRAINING_FIGURES["ratios"].needs, what)
-    return figures.ratios(panels, xlabel="final loss / SGD's", **foot), table.columns()
+    return figures.ratios(rows, xlabel="final loss / SGD's", **foot), table.columns()
 
 
 def _pictures(results: Results, method: str, lr: float, shape: tuple[int, ...]) -> NDArray[Any]:
