@@ -176,6 +176,6 @@ def _counted(cases: Sequence[Case]) -> str:
     held, failed = sum(case.held for case in cases), sum(case.failed for case in cases)
     open_ = len(cases) - held - failed
     parts = [f"{held} of {len(cases)} comparisons hold"]
-    parts += [f"{failed} fail"] if failed else []
+    parts += [f"{failed} {'fails' if failed == 1 else 'fail'}"] if failed else []
     parts += [f"{open_} {'is' if open_ == 1 else 'are'} open"] if open_ else []
     return ", ".join(parts) + "."
