@@ -207,8 +207,12 @@ def test_every_figure_has_its_picture_in_words() -> None:
     assert set(texts()["pictures"]) == set(FIGURE_NAMES)
 
 
-def test_how_to_cite_is_what_the_readme_says() -> None:
-    assert content.BIBTEX in (Path(__file__).parent.parent / "README.md").read_text()
+def test_how_to_cite_is_what_the_citation_file_says() -> None:
+    cited = (Path(__file__).parent.parent / "CITATION.cff").read_text().partition("preferred-citation:")[2]
+    for field in ("title", "year", "family-names", "given-names"):
+        values = re.findall(rf'{field}: "?(.+?)"?$', cited, re.MULTILINE)
+        assert values, field
+        assert all(value in content.BIBTEX for value in values if "Proceedings" not in value), field
 
 
 # --- what is not decided, and what is missing ------------------------------------------------------------------------

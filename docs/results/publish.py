@@ -8,6 +8,7 @@ The table in scoreboard.md is made of scoreboard.json alone, and a test makes it
 from __future__ import annotations
 
 import argparse
+import html
 import json
 import math
 from collections.abc import Mapping
@@ -19,9 +20,6 @@ from PIL import Image
 HERE = Path(__file__).parent
 FIGURES = ("results", "gradnorm", "acc", "stepnorm", "padam", "rec", "step-sizes", "ratios")
 """The figures of training on real data; the others are drawn for the page about them."""
-
-SHOWN = 4
-"""So many numbers of a verdict are in the table; all of them are in scoreboard.json."""
 
 
 def main() -> None:
@@ -65,15 +63,14 @@ def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(board: Mapping[str, Any]) -> str:
-    """The claims on real data, a row each."""
-    rows = ["| claim | verdict | what was found |", "|---|---|---|"]
-    for verdict in board["verdicts"]:
-        if verdict["id"][0] in "RA":
-            numbers = verdict["numbers"]
-            found = [verdict["reason"], *map(_written, numbers[:SHOWN])]
-            found += [f"and {len(numbers) - SHOWN} more"] if len(numbers) > SHOWN else []
-            text = "<br>".join(found).replace("|", "\\|")
-            rows.append(f"| **{verdict['id']}** {verdict['statement']} | {verdict['outcome']} | {text} |")
+    """The claims on real data, a row each, and below all numbers that decide them."""
+    real = [verdict for verdict in board["verdicts"] if verdict["id"][0] in "RA"]
+    rows = ["| claim | verdict | because |", "|---|---|---|"]
+    rows += [f"| **{each['id']}** {each['statement']} | **{each['outcome']}** | {each['reason']} |" for each in real]
+    for each in real:
+        rows += ["", f"<details><summary>The numbers of {each['id']}. Rule: {html.escape(each['rule'])}</summary>", ""]
+        rows += [f"- {_written(number)}" for number in each["numbers"]]
+        rows += ["", "</details>"]
     return "\n".join(rows) + "\n"
 
 
