@@ -89,7 +89,8 @@ def _cost(problem: Problem, batch: Batch) -> _Cost:
         taken += 1
     step = (time.perf_counter() - began) / taken
     run = batch.runs[0]
-    together = Counter(tuple(m for m in run.metrics if k in run.evaluated_at(m)) for k in run.evaluate_at)
+    own = {metric: frozenset(run.evaluated_at(metric)) for metric in run.metrics}
+    together = Counter(tuple(metric for metric in own if k in own[metric]) for k in run.evaluate_at)
     evaluations = 0.0
     for metrics, times in together.items():
         began = time.perf_counter()

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from memgrad.figures.style import COLOURS, DECADE, SMALL, drawing, plain_ticks, settings_below
+from memgrad.figures.style import COLOURS, DECADE, drawing, plain_ticks, settings_below, warn
 
 ROOM = 2.0
 """Intervals are cut where they are so many times as far from the reference as the farthest ratio: few seeds make long
@@ -65,8 +65,7 @@ def ratios(
             place[0].set_ylabel(name)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel)
-        if warning:
-            figure.suptitle(warning, color="#B00000", fontsize=SMALL + 1.5, fontweight="bold")
+        warn(figure, warning)
         settings_below(figure, caption)
     return figure
 

@@ -24,6 +24,9 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#0
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-", "--")
 
 
+ALARM = "#B00000"
+"""The colour of warnings."""
+
 DECADE = 10.0
 
 SMALL = 6.5
@@ -52,6 +55,12 @@ def drawing() -> AbstractContextManager[None]:
             "svg.hashsalt": "memgrad",
         }
     )
+
+
+def warn(figure: Figure, warning: str) -> None:
+    """Write what must not be overlooked above all panels, if there is anything."""
+    if warning:
+        figure.suptitle(warning, color=ALARM, fontsize=SMALL + 1.5, fontweight="bold")
 
 
 def plain_ticks(axis: Axis, count: int) -> None:

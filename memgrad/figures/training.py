@@ -12,12 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
-from memgrad.figures.style import DECADE, SMALL, drawing, lines, plain_ticks, settings_below
+from memgrad.figures.style import ALARM, DECADE, SMALL, drawing, lines, plain_ticks, settings_below, warn
 
 Array = NDArray[np.float64]
-
-ALARM = "#B00000"
-"""The colour of warnings."""
 
 HEADROOM = 1.5
 """Curves that leave for infinity are cut at so many times what the others reach, and bands at as many times the
@@ -173,7 +170,7 @@ def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warni
         found |= dict(zip(names, handles, strict=True))
     shown = [label for label in labels if label in found]
     if not shown:
-        _warn(figure, warning)
+        warn(figure, warning)
         return
     legend = figure.legend(
         [found[label] for label in shown],
@@ -184,11 +181,6 @@ def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warni
         title=warning.replace(": ", ":\n") if beside else warning,
     )
     legend.get_title().set(color=ALARM, fontweight="bold", fontsize=SMALL + 1.5)
-
-
-def _warn(figure: Figure, warning: str) -> None:
-    if warning:
-        figure.suptitle(warning, color=ALARM, fontsize=SMALL + 1.5, fontweight="bold")
 
 
 def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str = "") -> Figure:
@@ -214,6 +206,6 @@ def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str 
             axes.spines[:].set_visible(False)
             axes.set_ylabel(label, rotation=0, ha="right", va="center")
         grid[0].spines["bottom"].set_visible(True)
-        _warn(figure, warning)
+        warn(figure, warning)
         settings_below(figure, caption)
     return figure
