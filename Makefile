@@ -5,26 +5,37 @@ BIN := .venv/bin
 ALONE := OMP_NUM_THREADS=1
 SOURCES := $(shell find memgrad -name '*.py')
 DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
-# Types and docs take a core and a minute each.
+# Types and docs are made beside the tests.
 MAKEFLAGS += --jobs=2
+# One more than there are cores: tests wait for processes that they start, for a cluster, for a browser.
+WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
-.PHONY: help test test-slow lint types docs explorer reproduce bench clean
+.PHONY: help test tests test-slow mutants lint types docs wheel wheel-quick explorer reproduce bench clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make test       lint, types, tests with doctests, docs (what CI runs)"
+	@echo "make test       lint, types, docs, the wheel in short, tests with doctests (what CI runs)"
 	@echo "make test-slow  the tests that take minutes"
+	@echo "make mutants    break the library on purpose, and see whether the tests notice (hours; see CONTRIBUTING.md)"
 	@echo "make docs       the documentation, into docs/_build/html"
+	@echo "make wheel      the sdist and the wheel, into dist/, tried in a new environment (downloads the dependencies)"
 	@echo "make explorer   the interactive page, from explorer/ into memgrad/explorer/ (needs Node 20 and npm)"
 	@echo "make bench      the benchmarks, and the tables of the docs"
 	@echo "make reproduce  rehearse the paper: its figures, claims and a report, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
-test: lint types docs $(BIN)/installed
-	$(ALONE) $(BIN)/python -m pytest -n auto
+test: tests types docs wheel-quick
+
+# Each process takes a stretch of the list, and what its tests share (a cluster, a browser) is made once.
+tests: lint
+	$(ALONE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-slow: $(BIN)/installed-trainers
 	$(BIN)/python -m pytest -m slow
+
+# Options as in `make mutants MUTANTS="--package memory --sample 50 --seed 1"`. What was done is kept in .mutants.
+mutants: $(BIN)/installed
+	$(ALONE) $(BIN)/python tests/mutants/run.py $(MUTANTS)
 
 lint: $(BIN)/installed
 	$(BIN)/ruff check .
@@ -39,6 +50,13 @@ docs: docs/_build/built
 docs/_build/built: $(BIN)/installed $(SOURCES) $(DOCS)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@touch $@
+
+wheel: $(BIN)/installed
+	$(ALONE) $(BIN)/python release/wheel.py
+
+# The same with the dependencies of .venv: half a minute, no network.
+wheel-quick: $(BIN)/installed
+	$(ALONE) $(BIN)/python release/wheel.py --borrow
 
 # Only those who change the page need Node: the built page is part of the repository, and a test says when it is stale.
 explorer:
@@ -70,4 +88,4 @@ bench: $(BIN)/installed-bench
 	$(BIN)/python benchmarks/sweep.py --out docs/benchmarks/sweep.md
 
 clean:
-	rm -rf .venv explorer/node_modules docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist explorer/node_modules docs/_build docs/_generated reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis .mutants

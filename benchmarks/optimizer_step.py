@@ -1,6 +1,6 @@
 """The time of one optimizer step beside torch.optim's, on three models: the CIFAR CNN, the autoencoder, GPT-2's shapes.
 
-    python benchmarks/optimizer_step.py                    # about four minutes
+    python benchmarks/optimizer_step.py                    # about ten minutes
     python benchmarks/optimizer_step.py --models cnn --threads 1
 
 Ours and torch's take turns in one process, and the ratio of medians is reported, because timings drift. Gigabytes per
@@ -40,6 +40,16 @@ BLOCK = [
     (768,),
 ]
 MODELS = {"cnn": CNN, "autoencoder": AUTOENCODER, "gpt2": [(50257, 768), (1024, 768), *BLOCK * 12, (768,), (768,)]}
+ADANA = {"memory": "inst + (1+k)^0.15*poly:8", "second_memory": "poly:8"}
+ADEMAMIX = {"memory": "exp:0.9 + 5*cold*exp:0.9999", "second_memory": "exp:0.999"}
+MOST_COMPILED = 100
+"""Tensors up to which a step is compiled here: it takes seconds for twenty and minutes for GPT-2's 148."""
+
+
+def fused_adam(params: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.Adam(params, fused=True)
+
+
 # name -> (torch's, ours, tensors of parameter size that a step moves)
 PAIRS: dict[str, tuple[Callable[..., torch.optim.Optimizer], Callable[..., torch.optim.Optimizer], int]] = {
     "MemSGD / SGD(fused)": (lambda p: torch.optim.SGD(p, momentum=0.9, fused=True), MemSGD, 5),
@@ -54,7 +64,22 @@ PAIRS: dict[str, tuple[Callable[..., torch.optim.Optimizer], Callable[..., torch
         lambda p: MemAdam(p, foreach=True),
         7,
     ),
+    "MemSGD inst + poly / SGD(fused)": (
+        lambda p: torch.optim.SGD(p, momentum=0.9, fused=True),
+        lambda p: MemSGD(p, memory=ADANA["memory"]),
+        5,
+    ),
+    "ADana's step / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADANA), 7),
+    "ADana's step, compiled / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADANA, compiled=True), 7),
+    "AdEMAMix's step / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADEMAMIX), 9),
+    "AdEMAMix's step, compiled / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADEMAMIX, compiled=True), 9),
 }
+try:  # not a dependency: the step that others publish, if it is installed
+    from pytorch_optimizer import AdEMAMix
+except ImportError:
+    pass
+else:
+    PAIRS["pytorch_optimizer's AdEMAMix (not ours) / Adam(fused)"] = (fused_adam, AdEMAMix, 9)
 
 
 def parameters(shapes: list[tuple[int, ...]]) -> list[torch.nn.Parameter]:
@@ -82,6 +107,8 @@ def measure(model: str, threads: int, repeats: int) -> list[str]:
     copy_speed = 2 * 4 * size / statistics.median(copies) / 1e9
     rows = []
     for name, (make_theirs, make_ours, moved) in PAIRS.items():
+        if "compiled" in name and len(shapes) > MOST_COMPILED:
+            continue
         tensors = parameters(shapes)  # the same for both: where tensors lie in memory changes times by some percent
         theirs, ours = make_theirs(tensors), make_ours(tensors)
         times: tuple[list[float], list[float]] = ([], [])

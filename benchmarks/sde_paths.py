@@ -5,12 +5,13 @@ r"""Path-steps per second of memgrad.dynamics.simulate beside diffrax, torchsde 
     python benchmarks/sde_paths.py --repeats 3 --out table.md
 
 All simulate dX = V dt, dV = -(3/t) (V + X) dt - (3/t) dB in float64: memory t^3 on the quadratic x^2/2 from X = 1. The
-peers begin at t = 3 dt because their coefficients divide by t; ours begins at 0. All take as many steps. Each has the
-number of paths that serves it best, found first, and the fastest layout that we know of. Compilation is not counted.
-Means and variances at the end are compared with the exact ones before a time is believed.
+peers begin at t = 3 dt because their coefficients divide by t; ours begins at 0. All take the same number of steps.
+Each runs with the number of paths at which it is fastest, which is measured first, and in the fastest layout that we
+know of. Compilation is not counted. Means and variances at the end are compared with the exact ones before a time is
+accepted.
 
-The process is held to one core, and all take turns. Time is the processor's, because other processes on the same core
-stretch the wall's. The rows with two threads may use two cores and are timed by the wall.
+The process is pinned to one core, and the contenders take turns. Times are processor times, because other processes on
+the same core lengthen wall-clock times. The rows with two threads may use two cores and are timed by the wall clock.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ class Contender:
     threads: int = 1
     paths: int = 0
     run: Run | None = None
-    processor: list[float] = field(default_factory=list)  # seconds a path-step, one entry a round
+    processor: list[float] = field(default_factory=list)  # seconds per path-step, one entry per round
     wall: list[float] = field(default_factory=list)
     variance: str = ""
 
     def choose_paths(self, numbers: list[int]) -> None:
-        """Take the number of paths that needs the least time a path-step."""
+        """Take the number of paths that needs the least time per path-step."""
         best = np.inf
         for paths in numbers:
             run = self.make(paths)
@@ -99,7 +100,7 @@ class Contender:
 
 
 def seconds(run: Run, paths: int, work: int) -> tuple[float, float]:
-    """The processor's time and the wall's a path-step, over as many runs as make `work` paths: short ones flatter."""
+    """Processor and wall-clock time per path-step, over enough runs for `work` paths: a short run would flatter."""
     calls = max(1, work // paths)
     processor, wall = time.process_time(), time.perf_counter()
     for seed in range(calls):
@@ -131,15 +132,15 @@ def bare_normals(threads: int) -> Callable[[int], Run]:
     return make
 
 
-def ours(scheme: str, threads: int) -> Callable[[int], Run]:
+def ours(threads: int) -> Callable[[int], Run]:
     flow = MemoryFlow(f"poly:{P:g}", gradient=lambda x: x, noise=1.0)
 
     def make(paths: int) -> Run:
         def run(seed: int) -> Sample:
-            found = simulate(
-                flow, [STEPS * DT], 1.0, paths=paths, dt=DT, seed=seed, scheme=scheme, threads=threads, keep_paths=True
+            ensemble = simulate(
+                flow, [STEPS * DT], 1.0, paths=paths, dt=DT, seed=seed, scheme="exact", threads=threads, keep_paths=True
             )
-            return found.x, found.v
+            return ensemble.x, ensemble.v
 
         return run
 
@@ -281,10 +282,9 @@ def main() -> None:
     options = parser.parse_args()
 
     # Ours begins at 0. What happens before 1e-7 moves the moments by as little.
-    exact = Contender("memgrad `exact`", "arrays of 8192 paths", ours("exact", 1), start=1e-7)
-    splitting = Contender("memgrad `splitting`", "arrays of 8192 paths", ours("splitting", 1), start=1e-7)
+    exact = Contender("memgrad `exact`", "arrays of 8192 paths", ours(1), start=1e-7)
     bare = Contender("bare normals", f"`standard_normal`, {BLOCK} at once", bare_normals(1))
-    singles = [bare, exact, splitting]
+    singles = [bare, exact]
     for name, make in {"diffrax": contenders_of_diffrax, "torchsde": contenders_of_torchsde}.items():
         try:
             singles += make()
@@ -299,7 +299,7 @@ def main() -> None:
     if len(CORES) > 1:
         doubles = [
             Contender(one.name, "", make, threads=2, paths=most, run=make(most))
-            for one, make in ((bare, bare_normals(2)), (exact, ours("exact", 2)), (splitting, ours("splitting", 2)))
+            for one, make in ((bare, bare_normals(2)), (exact, ours(2)))
         ]
     for round_ in range(options.repeats):
         for contender in singles + doubles:
@@ -323,11 +323,10 @@ def main() -> None:
         ]
         table += [
             f"| {two.name} | {ratio(one.wall, two.wall)} | {ratio(two.processor, one.processor)} |"
-            for one, two in zip((bare, exact, splitting), doubles, strict=True)
+            for one, two in zip((bare, exact), doubles, strict=True)
         ]
     print("\n".join(table))
-    print(f"time / bare normals: exact {ratio(exact.processor, bare.processor)}, ", end="")
-    print(f"splitting {ratio(splitting.processor, bare.processor)}")
+    print(f"time / bare normals: exact {ratio(exact.processor, bare.processor)}")
     if options.out:
         with written_whole(options.out) as file:
             file.write_text("\n".join(table) + "\n")

@@ -31,11 +31,12 @@ from pathlib import Path  # noqa: E402
 
 import torch  # noqa: E402
 
-from memgrad.experiments.choice import ProblemChoice, facts_about, seed_from  # noqa: E402
-from memgrad.experiments.order import Order  # noqa: E402
-from memgrad.experiments.recipe import Recipe  # noqa: E402
-from memgrad.experiments.runs import Run  # noqa: E402
-from memgrad.experiments.train import Training  # noqa: E402
+from memgrad.experiments.digests import initial_seed  # noqa: E402
+from memgrad.experiments.planning.problem_choice import ProblemChoice, facts_about  # noqa: E402
+from memgrad.experiments.planning.recipe import Recipe  # noqa: E402
+from memgrad.experiments.planning.runs import Run  # noqa: E402
+from memgrad.experiments.training.minibatch_order import MinibatchOrder  # noqa: E402
+from memgrad.experiments.training.train import Training  # noqa: E402
 from memgrad.files import written_whole  # noqa: E402
 from memgrad.problems import Problem  # noqa: E402
 
@@ -91,10 +92,10 @@ def runs_of(work: Workload, problem: Problem, count: int, first_seed: int = 0) -
 
 def plain_torch(work: Workload, problem: Problem, seed: int) -> tuple[torch.nn.Module, Callable[[int], None]]:
     """A model, and a function that takes its step k, written as one writes it by hand."""
-    model = problem.model(seed_from("initial", problem.name, seed))
+    model = problem.model(initial_seed(problem.name, seed))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=MOMENTUM, weight_decay=problem.l2)
     inputs, targets = problem.train
-    order = None if work.full else Order(problem.name, problem.examples, problem.batch_size, [seed])
+    order = None if work.full else MinibatchOrder(problem.name, problem.examples, problem.batch_size, [seed])
 
     def step(k: int) -> None:
         optimizer.zero_grad()
@@ -125,7 +126,7 @@ def check(work: Workload, problem: Problem) -> None:
 
 
 def _with(run: Run, recipe: Recipe) -> Run:
-    return Run.from_dict({**run.as_dict(), **recipe.as_dict()})
+    return Run.from_dict({**run.to_dict(), **recipe.to_dict()})
 
 
 def spent(step: Callable[[int], None], first: int, steps: int) -> float:

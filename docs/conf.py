@@ -16,12 +16,15 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     # ours, in extensions/
+    "api_summary",
     "audit_gallery",
     "docstrings",
     "doctest_blocks",
     "explorer_page",
     "mathml",
+    "page_figures",
     "paper_figures",
 ]
 exclude_patterns = ["_build", "_generated"]
@@ -30,22 +33,32 @@ nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|matplotlib|torch|jax|jaxlib|optax)\..*"),
     (r"py:.*", r"(collections\.abc|typing|abc|contextlib|os|pathlib|http)\..*"),
-    (r"py:.*", r"(NDArray|Any|Array|Data|Figure|Times|Progress|Callable|ClassVar|memgrad\.memory\.base\.Array)"),
+    (
+        r"py:.*",
+        r"(NDArray|Any|Array|Columns|Data|Figure|Times|Progress|Gradient|Callable|ClassVar|memgrad\.memory\.base\.Array"
+        r"|memgrad\.experiments\.planning\.own_code\.OwnCode|memgrad\.memory\.factors\.Factor)",
+    ),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Reference"]
 
+# A copied example can be pasted: without prompts, and without what the commands print.
+copybutton_prompt_text = r">>> |\.\.\.(?: |$)|\$ "
+copybutton_prompt_is_regexp = True
+
 html_theme = "furo"
 html_title = "memgrad"
 html_static_path = ["static"]
-html_css_files = ["math.css"]
+html_css_files = ["math.css", "pages.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False

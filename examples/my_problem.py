@@ -1,4 +1,4 @@
-"""A problem of my own: two interleaved spirals, told apart by a small network. See compare_fairly.py."""
+"""A problem of my own: a small network separates two interleaved spirals. See compare_fairly.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spirals(points: int = 1000) -> tuple[Tensor, Tensor]:
 
 
 def problem() -> Problem:
-    """What an experiment asks for by the name my_problem.py:problem."""
+    """The problem that experiments load by the name my_problem.py:problem."""
     return Problem(
         "spirals",
         spirals(),

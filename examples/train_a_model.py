@@ -4,7 +4,7 @@
 
 Momentum sums past gradients, with a gain of 1 / (1 - 0.9) = 10; a memory averages them, with a gain of 1. The learning
 rate of MemSGD is therefore ten times that of SGD, and both take steps of the same length. Its memory is
-polynomial of degree 20: the gradients in its average are, in the mean, 1/21 of the training so far old.
+polynomial of degree 20: the mean age of the gradients in its average is 1/21 of the training so far.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def make_network(seed: int) -> nn.Module:
 
 
 def make_data(rows: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Inputs, and what an unknown network says of them, with noise."""
+    """Inputs, and the noisy outputs of an unknown network for them."""
     random = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, 10, generator=random)
     teacher = torch.randn(10, 3, generator=random) / 10**0.5

@@ -34,7 +34,7 @@ def make_network(random: np.random.Generator) -> Params:
 
 
 def make_batches(random: np.random.Generator, steps: int, size: int) -> tuple[jax.Array, jax.Array]:
-    """Inputs, and what an unknown network says of them, with noise; the first axis counts the batches."""
+    """Inputs, and the noisy outputs of an unknown network for them; the first axis counts the batches."""
     x = random.normal(size=(steps, size, 10))
     teacher = random.normal(size=(10, 3)) / 10**0.5
     y = np.sin(2 * x @ teacher).sum(-1, keepdims=True) + 0.1 * random.normal(size=(steps, size, 1))

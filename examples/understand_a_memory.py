@@ -3,7 +3,7 @@
     python examples/understand_a_memory.py --degree 3 --figure memory.png
 
 The function is the paper's quadratic, f = 0.02 x1^2 + 0.005 x2^2 from (1, 1). Memory t^p is simulated beside Nesterov's
-equation, driven by the same Brownian motion: Nesterov's noise grows for ever, the memory's does not.
+equation, driven by the same Brownian motion: Nesterov's noise grows forever, the memory's does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.02, help="standard deviation sigma (default: 0.02)")
     parser.add_argument("--paths", type=int, default=500, help="paths of each equation (default: 500)")
     parser.add_argument("--until", type=float, default=200.0, help="end of the time (default: 200)")
-    parser.add_argument("--figure", type=Path, help="draw it: .png, .svg or .pdf")
+    parser.add_argument("--figure", type=Path, help="write a figure: .png, .svg or .pdf")
     options = parser.parse_args()
 
     memory, x0 = Polynomial(options.degree), np.array([1.0, 1.0])

@@ -8,43 +8,66 @@ from memgrad.memory import (
     LINEAR,
     QUADRATIC,
     SQUARE_ROOT,
+    Aged,
     Exponential,
     FromDecays,
+    Gain,
     Instantaneous,
     Logarithmic,
     Memory,
+    Mixture,
     Passport,
     Polynomial,
     PowerDecay,
+    RampedExponential,
     Sampled,
     Stretched,
 )
 
 if TYPE_CHECKING:
-    from memgrad.optim import ADana, HeavyBall, MemAdam, MemSGD, Nesterov, PolyAdam, audit, memory_average
+    from memgrad.optim import (
+        QHM,
+        ADana,
+        AdEMAMix,
+        AggMo,
+        HeavyBall,
+        MemAdam,
+        MemSGD,
+        Nesterov,
+        PolyAdam,
+        memory_average,
+    )
+    from memgrad.optim.audit import audit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CONSTANT",
     "CUBIC",
     "LINEAR",
+    "QHM",
     "QUADRATIC",
     "SQUARE_ROOT",
     "ADana",
+    "AdEMAMix",
+    "Aged",
+    "AggMo",
     "Exponential",
     "FromDecays",
+    "Gain",
     "HeavyBall",
     "Instantaneous",
     "Logarithmic",
     "MemAdam",
     "MemSGD",
     "Memory",
+    "Mixture",
     "Nesterov",
     "Passport",
     "PolyAdam",
     "Polynomial",
     "PowerDecay",
+    "RampedExponential",
     "Sampled",
     "Stretched",
     "__version__",
@@ -54,7 +77,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # torch takes a second to load and may not be there: whoever only looks at memories must not need it.
+    # torch takes a second to load and may not be there: it must not be needed to look at memories.
     if name not in __all__:
         raise AttributeError(f"module 'memgrad' has no attribute {name!r}")
     from memgrad import optim

@@ -1,4 +1,4 @@
-"""The entry of the command line: says what is missing when the extra `lab` is not installed."""
+"""The entry point of the command line; without the extra `lab` it says what to install."""
 
 from __future__ import annotations
 

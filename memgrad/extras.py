@@ -1,4 +1,4 @@
-"""The optional parts of memgrad: what each needs, and what to say when it is missing."""
+"""Optional dependencies: the error that names the extra to install."""
 
 from __future__ import annotations
 

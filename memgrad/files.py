@@ -1,4 +1,4 @@
-"""Files that are whole or not there: nothing half-written is ever found under its name."""
+"""Atomic writes: readers see the old file or the complete new one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A new file beside `path`, to be written by the block; it becomes `path` when the block ends without an error.
+    """A temporary file beside `path` for the block to write; it replaces `path` if the block ends without an error.
 
-    It is flushed to the disk before it takes the name, and the name before the block is left, so that a crash leaves
-    the old file or the new one, and a power cut after it the new one. Missing folders are made.
+    The file is flushed to disk before it is renamed, and the folder afterward, so that a crash leaves the old file or
+    the new one, and a power failure after the block leaves the new one. Missing folders are created.
 
     Example:
         >>> import tempfile
@@ -25,7 +25,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The name tells whose it is, should the disk be full or the folder not writable.
+    # An error such as a full disk then shows the name of the file that was to be written.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield unfinished
@@ -38,7 +38,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _flush_names(folder: Path) -> None:
-    """Flush the list of a folder's files, where the system can: Windows opens no folders, some disks flush none."""
+    """Flush a folder's entries, where possible: Windows cannot open folders, and some disks cannot flush them."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

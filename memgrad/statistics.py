@@ -1,44 +1,110 @@
-"""What a few seeds tell: means with their intervals, paired comparisons, and p-values that many comparisons allow."""
+"""Statistics of a few seeds: estimates with intervals, paired comparisons, and p-values corrected for their number."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from memgrad.deprecation import deprecated_names
+
 Array = NDArray[np.float64]
 
 LEVEL = 0.95
-"""How often an interval contains the mean."""
+"""The probability with which an interval contains the true value."""
+
+NORMAL_QUANTILE = 1.96
+"""The number of standard errors on either side in a 95 % interval of many samples, to the usual three digits."""
 
 
 @final
-@dataclass(frozen=True)
-class Interval:
-    """A mean with its 95 % interval.
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A value with its 95 % interval.
 
     Attributes:
-        mean: The mean; nan of no numbers.
-        low: The lower end; nan where one number, or one that is not finite, tells nothing about the spread.
+        value: The value, such as a mean; nan if there is none.
+        low: The lower end of the interval; nan for an exact value, and where the spread is unknown because there is
+            only one sample or a sample is not finite.
         high: The upper end.
-        n: How many numbers there were.
+        n: The number of samples; 0 if it is not the mean of samples.
+        name: What the value is, such as `final loss p=2 / SGD`; may be empty.
+
+    Example:
+        >>> print(Estimate(0.5, 0.4, 0.6, name="ratio"), Estimate(2.0), sep="; ")
+        ratio = 0.5 [0.4, 0.6]; 2
     """
 
-    mean: float
-    low: float
-    high: float
-    n: int
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.low) != math.isnan(self.high):
+            who = f"the estimate {self.name!r}" if self.name else "an estimate"
+            raise ValueError(f"{who} needs both ends of its interval or none, got {self.low} and {self.high}.")
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the ends of the interval are known."""
+        return not math.isnan(self.low)
+
+    def below(self, other: Estimate) -> bool:
+        """Whether the whole interval lies below that of the other; an exact value is its own interval.
+
+        Example:
+            >>> Estimate(1.0, 0.9, 1.1).below(Estimate(1.2, 1.15, 1.25))
+            True
+        """
+        return (self.high if self.has_interval else self.value) < (other.low if other.has_interval else other.value)
+
+    def exp(self) -> Estimate:
+        """The exponential of value and interval: a mean difference of logarithms becomes a ratio.
+
+        Example:
+            >>> print(Estimate(0.0, -1.0, 1.0).exp())
+            1 [0.3679, 2.718]
+        """
+        with np.errstate(over="ignore"):
+            value, low, high = np.exp([self.value, self.low, self.high]).tolist()
+        return Estimate(value, low, high, self.n, self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name, the value and the ends as plain data; None for ends that are not known."""
+        low, high = (self.low, self.high) if self.has_interval else (None, None)
+        return {"name": self.name, "value": self.value, "low": low, "high": high}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Estimate) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        """Equal for equal estimates, also where they are nan, which is not equal to itself."""
+        return (*(None if math.isnan(x) else x for x in (self.value, self.low, self.high)), self.n, self.name)
+
+    @property
+    def mean(self) -> float:
+        """The value, by its former name."""
+        return self.value
 
     def __str__(self) -> str:
-        known = "" if math.isnan(self.low) else f" [{self.low:.4g}, {self.high:.4g}]"
-        return f"{self.mean:.4g}{known}"
+        name = f"{self.name} = " if self.name else ""
+        ends = f" [{self.low:.4g}, {self.high:.4g}]" if self.has_interval else ""
+        return f"{name}{self.value:.4g}{ends}"
+
+
+__getattr__ = deprecated_names(__name__, {"Interval": "memgrad.statistics.Estimate"})
 
 
 def t_quantile(n: int) -> float:
-    """How many standard errors an interval of n numbers reaches to either side: Student's, of n - 1 degrees.
+    """The number of standard errors on either side in an interval of n samples: Student's t, n - 1 degrees of freedom.
 
     Example:
         >>> round(t_quantile(10), 3)
@@ -49,49 +115,94 @@ def t_quantile(n: int) -> float:
     return float(stdtrit(n - 1, (1 + LEVEL) / 2))
 
 
-def interval(samples: ArrayLike, *, quantile: float | None = None) -> Interval:
-    r"""The mean of independent numbers with its 95 % interval, $\bar x \pm t_{n-1} s/\sqrt n$.
+def interval(samples: ArrayLike, *, quantile: float | None = None, name: str = "") -> Estimate:
+    r"""The mean of independent samples with its 95 % interval, $\bar x \pm t_{n-1} s/\sqrt n$.
 
     Args:
-        samples: The numbers, one a seed.
-        quantile: Standard errors to either side; Student's for their number unless given.
+        samples: The samples, one per seed.
+        quantile: The number of standard errors on either side; Student's for the number of samples by default.
+        name: What the mean is of.
 
     Example:
         >>> print(interval([1.0, 2.0, 3.0]))
         2 [-0.4841, 4.484]
-        >>> print(interval([1.0]))
-        1
+        >>> print(interval([1.0], name="loss"))
+        loss = 1
     """
     x = _vector(samples)
     n = len(x)
     if n == 0:
-        return Interval(math.nan, math.nan, math.nan, 0)
+        return Estimate(math.nan, name=name)
     if n == 1 or not np.isfinite(x).all():
-        return Interval(_mean(x), math.nan, math.nan, n)
+        return Estimate(_mean(x), n=n, name=name)
     if (x == x[0]).all():  # the mean of equal numbers is rounded, and its spread would not be 0
-        return Interval(float(x[0]), float(x[0]), float(x[0]), n)
+        return Estimate(float(x[0]), float(x[0]), float(x[0]), n, name)
     mean = float(x.mean())
     half = (t_quantile(n) if quantile is None else quantile) * float(x.std(ddof=1)) / math.sqrt(n)
-    return Interval(mean, mean - half, mean + half, n)
+    return Estimate(mean, mean - half, mean + half, n, name)
 
 
-def paired_difference(a: ArrayLike, b: ArrayLike) -> Interval:
-    """The mean of a - b with its interval, where both have one number for each seed.
+def of_mean(mean: float, sd: float, n: int, *, name: str = "") -> Estimate:
+    """The mean of many samples with its 95 % interval, from their standard deviation and their number.
 
-    What a seed does to both cancels, so that the interval is often far narrower than those of `a` and `b`.
+    Example:
+        >>> print(of_mean(1.0, 0.5, 100))
+        1 [0.902, 1.098]
+    """
+    half = NORMAL_QUANTILE * float(sd) / math.sqrt(n)
+    return Estimate(float(mean), float(mean) - half, float(mean) + half, n, name)
+
+
+def log_interval(samples: ArrayLike, *, name: str = "") -> Estimate:
+    """The geometric mean of positive samples, with the exponential of the interval of the mean logarithm.
+
+    Example:
+        >>> print(log_interval([1.0, 2.0, 4.0]))
+        2 [0.3575, 11.19]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return interval(np.log(_vector(samples)), name=name).exp()
+
+
+def paired_difference(a: ArrayLike, b: ArrayLike, *, name: str = "") -> Estimate:
+    """The mean of a - b with its interval, for samples that are paired by seed.
+
+    The effect of a seed on both cancels, so the interval is often far narrower than those of `a` and `b`.
 
     Example:
         >>> print(paired_difference([1.0, 2.0, 3.1], [0.5, 1.5, 2.5]))
         0.5333 [0.3899, 0.6768]
     """
-    return interval(_difference(a, b))
+    return interval(_difference(a, b), name=name)
+
+
+def ratio_of_means(a: ArrayLike, b: ArrayLike, *, quantile: float | None = None, name: str = "") -> Estimate:
+    """The ratio of the means of paired samples, with its 95 % interval by linearization.
+
+    Args:
+        a: The samples of the numerator.
+        b: The samples of the denominator, in the same order; at least 2.
+        quantile: The number of standard errors on either side; Student's for the number of samples by default.
+        name: What the ratio is of.
+
+    Example:
+        >>> print(ratio_of_means([2.0, 4.1, 6.0], [1.0, 2.0, 3.0]))
+        2.017 [1.942, 2.091]
+    """
+    x, y = _vector(a), _vector(b)
+    if len(x) != len(y) or len(x) < 2:
+        raise ValueError(f"a ratio of means needs at least 2 pairs of samples, got {len(x)} and {len(y)} samples.")
+    ratio = float(x.mean() / y.mean())
+    error = float((x - ratio * y).std(ddof=1)) / math.sqrt(len(x)) / float(y.mean())
+    half = (t_quantile(len(x)) if quantile is None else quantile) * error
+    return Estimate(ratio, ratio - half, ratio + half, len(x), name)
 
 
 def paired_p_value(a: ArrayLike, b: ArrayLike) -> float:
     """The two-sided p-value of the paired t-test: how likely a mean difference this large is if there is none.
 
-    It is nan where nothing can be said: fewer than two pairs, or numbers that are not finite. If all differences are
-    the same it is what the test tends to: 1 for no difference, 0 for any other.
+    It is nan for fewer than two pairs or samples that are not finite. If all differences are equal it is the limit of
+    the test: 1 if they are 0, and 0 otherwise.
 
     Example:
         >>> round(paired_p_value([1.0, 2.0, 3.1], [0.5, 1.5, 2.5]), 4)
@@ -109,10 +220,10 @@ def paired_p_value(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def holm(p_values: ArrayLike) -> Array:
-    r"""P-values that stay honest when there are several: Holm's, $\max_{j \le i} \min(1, (m - j) p_{(j)})$ from j = 0.
+    r"""Holm's correction of several p-values, $\max_{j \le i} \min(1, (m - j) p_{(j)})$ from j = 0.
 
-    Whoever rejects where they are below 0.05 errs anywhere in the family with a probability of at most 0.05. A nan is
-    a comparison that was not made: it stays nan and does not count.
+    Rejecting where the corrected p-value is below 0.05 makes any error in the family with probability at most 0.05. A
+    nan marks a comparison that was not made: it stays nan and does not count.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -123,10 +234,10 @@ def holm(p_values: ArrayLike) -> Array:
     """
     p = _vector(p_values)
     if ((p < 0) | (p > 1)).any():
-        raise ValueError(f"p-values are from 0 to 1, got {p[(p < 0) | (p > 1)][0]}.")
+        raise ValueError(f"p-values must lie in [0, 1], got {p[(p < 0) | (p > 1)][0]}.")
     adjusted = p.copy()
     made = np.flatnonzero(~np.isnan(p))
-    order = made[np.argsort(p[made], kind="stable")]
+    order = made[np.argsort(p[made])]
     scaled = p[order] * np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return adjusted
@@ -135,7 +246,7 @@ def holm(p_values: ArrayLike) -> Array:
 def _difference(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = _vector(a), _vector(b)
     if x.shape != y.shape:
-        raise ValueError(f"paired numbers come in equal number, got {len(x)} and {len(y)}.")
+        raise ValueError(f"paired samples must have the same length, got {len(x)} and {len(y)}.")
     with np.errstate(invalid="ignore"):  # inf - inf is nan, as it should be
         return np.asarray(x - y)
 
@@ -148,5 +259,5 @@ def _mean(x: Array) -> float:
 def _vector(samples: ArrayLike) -> Array:
     x = np.asarray(samples, dtype=float)
     if x.ndim != 1:
-        raise ValueError(f"a list of numbers is needed, one a seed, got the shape {x.shape}.")
+        raise ValueError(f"samples must be a one-dimensional list, one number per seed, got the shape {x.shape}.")
     return x

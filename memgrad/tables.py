@@ -1,4 +1,4 @@
-"""Tables of numbers as files people can open: CSV or Parquet, with what is to be known about them."""
+"""Tables of numbers as CSV or Parquet files, with their metadata."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from memgrad.files import written_whole
 
+Columns = Mapping[str, NDArray[np.generic]]
+"""A table: columns of equal length, by name."""
+
 ENDINGS = (".csv", ".parquet")
-"""The file endings a table can be written to."""
+"""The file extensions of tables."""
 
 
 def table_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if its ending is one a table can be written to: to be asked before anything is computed.
+    """The path, if its extension is that of a table. Call it before anything is computed.
 
     Example:
         >>> table_path("run.csv").name
@@ -28,17 +31,19 @@ def table_path(path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"a table is written as {' or '.join(ENDINGS)}, by its file's ending, got {str(path)!r}.")
+        raise ValueError(
+            f"a table is written as {' or '.join(ENDINGS)}, by the extension of the file, got {str(path)!r}."
+        )
     return path
 
 
 def write_table(
     columns: Mapping[str, ArrayLike], path: str | os.PathLike[str], *, about: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write columns of equal length as CSV or Parquet, by the ending of `path`, whole or not at all; return the path.
+    """Write columns of equal length as CSV or Parquet, by the extension of `path`, atomically; return the path.
 
-    CSV has one line of names, and numbers with all their digits; Parquet needs the extra `lab`. What is `about` the
-    table goes into the Parquet file's metadata, or beside the CSV file as JSON.
+    CSV has one line of names, and numbers with all their digits; Parquet needs the extra `lab`. The metadata
+    `about` the table is part of the Parquet file, or a JSON file beside the CSV file.
 
     Example:
         >>> import tempfile
@@ -53,7 +58,7 @@ def write_table(
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1 or any(array.ndim != 1 for array in arrays.values()):
         shapes = {name: array.shape for name, array in arrays.items()}
-        raise ValueError(f"the columns of a table are one-dimensional and equally long, got {shapes}.")
+        raise ValueError(f"the columns of a table must be one-dimensional and of the same length, got {shapes}.")
     with written_whole(path) as unfinished:
         if path.suffix.lower() == ".csv":
             with unfinished.open("w", newline="", encoding="utf-8") as file:
@@ -81,7 +86,7 @@ def write_csv(columns: Mapping[str, ArrayLike], stream: TextIO) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """Plain data with None where a number is not finite, which JSON has no word for.
+    """Plain data with None in the place of numbers that are not finite, which JSON cannot represent.
 
     Example:
         >>> json_ready({"rate": float("inf"), "k": (1, 2.5)})

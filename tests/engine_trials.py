@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from memgrad.experiments.engines.engine import Task, train
-from memgrad.experiments.events import Event, Failed, Finished, Lost, Stopped
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Stopped
+from memgrad.experiments.training.train import Assignment, train
 
 QUICK = """
 problem = "logistic"
@@ -56,33 +56,33 @@ def rows_of(store: Store) -> dict[str, list[Row]]:
 
 
 class Here:
-    """An engine in this process, which trains one batch at a time, a few events a call; it can lose batches.
+    """An engine in this process, which trains one run group at a time, a few events per call; it can lose run groups.
 
     Args:
-        loses: Asked with the runs of a batch when it was started so many times: after how many events it is lost.
+        loses: Called with an assignment and how often it was started: after how many events it is lost, or None.
     """
 
     slots = 1
 
-    def __init__(self, loses: Callable[[Task, int], int | None] | None = None) -> None:
-        self.loses, self.tries, self.tasks = loses or (lambda *_: None), dict[str, int](), list[Task]()
+    def __init__(self, loses: Callable[[Assignment, int], int | None] | None = None) -> None:
+        self.loses, self.tries, self.assignments = loses or (lambda *_: None), dict[str, int](), list[Assignment]()
         self._key, self._events, self._left, self._stop = "", iter(()), -1, False
         self.closed = False
 
-    def start(self, task: Task) -> None:
-        self._key = task.batch.key
+    def start(self, assignment: Assignment) -> None:
+        self._key = assignment.group.key
         self.tries[self._key] = self.tries.get(self._key, 0) + 1
-        self.tasks.append(task)
-        left = self.loses(task, self.tries[self._key])
+        self.assignments.append(assignment)
+        left = self.loses(assignment, self.tries[self._key])
         self._left = -1 if left is None else left
-        self._events: Iterator[Event] = train(task, task.choice.load(), lambda: self._stop)
+        self._events: Iterator[Event] = train(assignment, assignment.problem_choice.load(), lambda: self._stop)
 
     def wait(self, seconds: float) -> Sequence[tuple[str, Event]]:
         found: list[tuple[str, Event]] = []
         while len(found) < 3:
             if self._left == 0:
                 self._left = -1
-                return [*found, (self._key, Lost("its process was ended by SIGKILL"))]
+                return [*found, (self._key, Lost("its process was killed by SIGKILL"))]
             event = next(self._events, None)
             if event is None:
                 break
@@ -106,13 +106,13 @@ class Diary:
         self.act, self.events, self.starts, self.messages = act, list[Event](), list[int](), list[str]()
         self.begun: list[tuple[int, int]] = []
 
-    def began(self, batches: Sequence[object], finished: int) -> None:
-        self.begun.append((sum(len(batch.runs) for batch in batches), finished))  # type: ignore[attr-defined]
+    def began(self, groups: Sequence[object], finished: int) -> None:
+        self.begun.append((sum(len(group.runs) for group in groups), finished))  # type: ignore[attr-defined]
 
-    def started(self, batch: object, k: int) -> None:
+    def started(self, group: object, k: int) -> None:
         self.starts.append(k)
 
-    def happened(self, batch: object, event: Event) -> None:
+    def happened(self, group: object, event: Event) -> None:
         self.events.append(event)
         if self.act is not None:
             self.act(event)

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from memgrad.experiments.choice import Facts
-from memgrad.experiments.chunk import chunk_of
-from memgrad.experiments.plan import expand, runs_in
+from memgrad.experiments.planning.plan import expand, runs_in
+from memgrad.experiments.planning.problem_choice import Facts
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.rows import Rows
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
+from memgrad.experiments.storing.chunk import Rows, chunk_of
 from memgrad.paper.evidence import Evidence
 from memgrad.paper.scales import EXPERIMENTS, Scale, experiment
 
@@ -69,12 +68,14 @@ def results_of(
     spec = spec if metrics is None else spec.model_copy(update={"metrics": metrics})
     facts = Facts(spec.problem, "f" * 32, 1000, 16, 1, ("loss", "gradient_norm", "accuracy", "step_norm"), 0)
     own = _results(name, spec, facts, {}, loss, step_norm, accuracy, diverged)
-    best = {method.name: own.best_lr(method.name) for method in spec.methods if method.follows is None}
+    best = {method.name: own.selected_lr(method.name) for method in spec.methods if method.follows is None}
     return _results(name, spec, facts, best, loss, step_norm, accuracy, diverged)
 
 
 def evidence_of(scale: Scale = DECIDING, names: Iterable[str] = EXPERIMENTS, **options: Any) -> Evidence:
-    return Evidence(scale, {name: results_of(name, **options) for name in names}, lambda: PLATEAU)
+    return Evidence(
+        scale, {name: results_of(name, **options) for name in names}, lambda: PLATEAU, lambda: np.zeros((10, 28, 28))
+    )
 
 
 def _smaller(spec: Spec, seeds: int, step_sizes: Mapping[str, list[float]], steps: int) -> Spec:

@@ -18,6 +18,7 @@ from mpmath import MPContext
 from scipy.integrate import fixed_quad
 
 from memgrad.memory import (
+    Aged,
     Exponential,
     FromDecays,
     Instantaneous,
@@ -25,6 +26,7 @@ from memgrad.memory import (
     Memory,
     Polynomial,
     PowerDecay,
+    RampedExponential,
     Sampled,
     Stretched,
 )
@@ -144,6 +146,27 @@ class Case:
         return mp.diff(lambda scale: self.m(scale * t), 1) / t  # mp.diff's step suits numbers near 1
 
 
+def age(k: Any, age: Any, to: Any, start: Any, end: Any) -> Any:
+    """The mean age that is asked of `Aged`: k/2 at first, then `age`, then a line to `to`."""
+    share = min(max((k - start) / (end - start), mp.mpf(0)), mp.mpf(1))
+    return min(k / 2, age + share * (to - age))
+
+
+def product_of_betas(k: Any, beta: Any, start: Any, steps: Any) -> Any:
+    """beta_0 ... beta_k of AdEMAMix: 1/log(beta_t) is a line in t = 1, ..., steps."""
+    inverse = lambda t: (1 - t / steps) / mp.log(start) + t / steps / mp.log(beta)  # noqa: E731
+    ramp = mp.fsum(1 / inverse(t) for t in range(1, int(min(k + 1, steps)) + 1))
+    return mp.exp(ramp + max(k + 1 - steps, 0) * mp.log(beta))
+
+
+def ramped_decay(k: Any, beta: Any, start: Any, steps: Any) -> Any:
+    """beta_k S_{k-1}/S_k of an average that starts from 0, whose weights sum to S_k = 1 - beta_0 ... beta_k."""
+    if k == 0:
+        return mp.mpf(0)
+    before, now = product_of_betas(k - 1, beta, start, steps), product_of_betas(k, beta, start, steps)
+    return now / before * (1 - before) / (1 - now)
+
+
 def of_degree(p: float) -> dict[str, Any]:
     return {"m": lambda t: t**p, "dm": lambda t: p * t ** (p - 1)}
 
@@ -223,6 +246,27 @@ ROWS = [
         examples=[(0.8,), (0.1,), (1.0,), (2.0,)],
         decay=lambda k, c: 1 - (k + 1) ** -c,
         legal=st.tuples(positive),
+    ),
+    Row(
+        "Aged",
+        build=lambda age, to, start, end: Aged(age, to=to, start=start, end=end),
+        parameters=st.tuples(log_uniform(0.5, 1e4), log_uniform(0.5, 1e4), st.integers(0, 300)).map(
+            lambda a: (a[0], a[1], float(a[2]), float(a[2] + 1 + 2 * int(abs(a[1] - a[0]))))
+        ),
+        examples=[(58.0, 26.0, 100.0, 900.0), (5.0, 20.0, 0.0, 40.0), (9.0, 9.0, 0.0, 1.0)],
+        decay=lambda k, *ages: age(k, *ages) / (1 + age(max(k - 1, 0), *ages)),
+        newest_falls=False,
+    ),
+    Row(
+        "RampedExponential",
+        build=lambda beta, start, steps: RampedExponential(beta, start=start, steps=steps),
+        parameters=st.tuples(st.floats(0.5, 0.99999), st.floats(0.1, 0.5), st.integers(1, 50)).map(
+            lambda b: (b[0], b[1], float(b[2]))
+        ),
+        examples=[(0.9999, 0.9, 100.0), (0.5, 0.5, 1.0), (0.99, 0.3, 7.0)],
+        decay=ramped_decay,
+        last=10**3,
+        newest_falls=False,
     ),
     Row(
         "Sampled t^p",

@@ -17,7 +17,21 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from memgrad import ADana, Exponential, HeavyBall, MemAdam, Memory, MemSGD, Nesterov, PolyAdam, Polynomial
+from memgrad import (
+    QHM,
+    ADana,
+    AdEMAMix,
+    AggMo,
+    Exponential,
+    HeavyBall,
+    MemAdam,
+    Memory,
+    MemSGD,
+    Nesterov,
+    PolyAdam,
+    Polynomial,
+)
+from memgrad.method import Method, ademamix, aggmo, qhm
 from memgrad.optim import reference
 from memgrad.optim.base import MemoryOptimizer
 
@@ -44,6 +58,20 @@ class Row:
     other: Mapping[str, Any]
     reference: Iterates
     reference_options: Mapping[str, Any] = field(default_factory=dict)
+    averages: int = 1
+    """How many averages (or sums) of gradients it keeps."""
+    kernels: int | None = 1
+    """How many calls of fused kernels a step takes; None: it is not made of them."""
+    gain: float | None = None
+    """Of a mixture: its gain at the first step, by hand."""
+
+    @property
+    def kept(self) -> set[str]:
+        """The names of the tensors it keeps for each parameter."""
+        if issubclass(self.optimizer, HeavyBall):
+            return {"velocity"}
+        squares = {"square_average"} if issubclass(self.optimizer, MemAdam | ADana) else set()
+        return {*("average", "average_2", "average_3")[: self.averages], *squares}
 
     def make(self, params: Any, lr: Any = 0.05, **options: Any) -> MemoryOptimizer:
         return self.optimizer(params, lr=lr, **{**self.options, **options})
@@ -75,7 +103,9 @@ class Row:
 
 def _memsgd(memory: str) -> Row:
     twin = {"memory": Memory.parse(memory)}
-    return Row(f"MemSGD {memory}", MemSGD, {"memory": memory}, {"memory": "poly:5"}, reference.memsgd, twin)
+    averages = 0 if memory == "inst" else 1
+    options, other = {"memory": memory}, {"memory": "poly:5"}
+    return Row(f"MemSGD {memory}", MemSGD, options, other, reference.memsgd, twin, averages)
 
 
 def _memadam(first: str, second: str) -> Row:
@@ -93,6 +123,74 @@ def _momentum(optimizer: type[HeavyBall], twin: Iterates, name: str, value: floa
     return Row(f"{optimizer.__name__} {name}", optimizer, {name: value}, {name: other}, twin, {name: value})
 
 
+def _of_method(
+    name: str,
+    optimizer: type[MemoryOptimizer],
+    options: Mapping[str, Any],
+    method: Method,
+    kernels: int | None,
+    gain: float,
+) -> Row:
+    """A row whose twin is `reference.follow` with a method."""
+    twin = lambda gradient, x0, **given: reference.follow(method, gradient, x0, **given)  # noqa: E731
+    averages = len(method.mixture.averages)
+    return Row(name, optimizer, options, {"memory": "poly:5"}, twin, averages=averages, kernels=kernels, gain=gain)
+
+
+def _mixtures() -> tuple[Row, ...]:
+    linear, growing = "0.5*inst + 0.3*(1+k)^0.5*poly:3 + 0.2*sum*exp:0.9", "inst + (1+k)^0.25*poly:8"
+    slow = "exp:0.9 + 2*cold*exp:0.99"
+    return (
+        _of_method("MemSGD mixture", MemSGD, {"memory": linear}, Method(linear), 3, 1.0),
+        _of_method("MemSGD growing", MemSGD, {"memory": growing}, Method(growing), 2, 2.0),
+        _of_method(
+            "MemAdam growing",
+            MemAdam,
+            {"memory": growing, "second_memory": "poly:8"},
+            Method(growing, "poly:8", eps=1e-8),
+            1,
+            2.0,
+        ),
+        Row(
+            "QHM",
+            QHM,
+            {"nu": 0.6, "beta": 0.9},
+            {"nu": 0.3},
+            lambda gradient, x0, **given: reference.follow(qhm(0.6, 0.9), gradient, x0, **given),
+            kernels=2,
+            gain=0.4 + 0.6 * 0.1,
+        ),
+        Row(
+            "AggMo",
+            AggMo,
+            {"betas": (0.0, 0.5, 0.9)},
+            {"betas": (0.0, 0.9)},
+            lambda gradient, x0, **given: reference.follow(aggmo((0.0, 0.5, 0.9)), gradient, x0, **given),
+            averages=2,
+            kernels=3,
+            gain=1.0,
+        ),
+        Row(
+            "AdEMAMix",
+            AdEMAMix,
+            {"ramp": 4},
+            {"alpha": 2.0},
+            lambda gradient, x0, **given: reference.follow(ademamix(ramp=4), gradient, x0, **given),
+            averages=2,
+            kernels=2,
+            gain=1 + 5 / 4 * (1 - math.exp(1 / (0.75 / math.log(0.9) + 0.25 / math.log(0.9999)))),
+        ),
+        _of_method(
+            "MemAdam two averages",
+            MemAdam,
+            {"memory": slow, "second_memory": "exp:0.99"},
+            Method(slow, "exp:0.99", eps=1e-8),
+            2,
+            1.02,
+        ),
+    )
+
+
 ROWS = (
     _memsgd("poly:2"),
     _memsgd("exp:0.9"),
@@ -104,7 +202,17 @@ ROWS = (
     _momentum(HeavyBall, reference.heavy_ball, "viscosity", 3.0, 5.0),
     _momentum(Nesterov, reference.nesterov, "momentum", 0.9, 0.5),
     _momentum(Nesterov, reference.nesterov, "viscosity", 3.0, 5.0),
-    Row("ADana", ADana, {}, {"delta": 4.0}, reference.adana),
+    # Its other weight decay needs a learning rate that is warmed up: see test_optim_mixtures.
+    Row(
+        "ADana",
+        ADana,
+        {"omega": 4.0, "through_lr": True},
+        {"delta": 4.0},
+        reference.adana,
+        {"through_lr": True},
+        kernels=1,
+    ),
+    *_mixtures(),
 )
 
 
@@ -139,6 +247,21 @@ REFUSED: Mapping[type[MemoryOptimizer], Mapping[str, tuple[tuple[Any, ...], str]
     },
     HeavyBall: {**COMMON, "weight_decay": WEIGHT_DECAY, "momentum": MOMENTUM, "viscosity": VISCOSITY},
     Nesterov: {**COMMON, "weight_decay": WEIGHT_DECAY, "momentum": MOMENTUM, "viscosity": VISCOSITY},
+    QHM: {
+        **COMMON,
+        "weight_decay": WEIGHT_DECAY,
+        "nu": ((*NOT_FINITE_OR_NEGATIVE, True, "0.1", None, 1.5), "nu"),
+        "beta": ((*NOT_FINITE_OR_NEGATIVE, *NOT_A_NUMBER, 1.0), "beta"),
+    },
+    AggMo: {**COMMON, "weight_decay": WEIGHT_DECAY, "betas": (((), (1.0,), (-0.1,), ("x",), 0.9, None), "beta")},
+    AdEMAMix: {
+        **COMMON,
+        "weight_decay": WEIGHT_DECAY,
+        "eps": EPS,
+        "betas": (((0.9, 0.99), (0.9, 0.99, 1.0), (0.9, 0.99, "x"), 0.9, None), "beta"),
+        "alpha": ((*NOT_FINITE_OR_NEGATIVE, *NOT_A_NUMBER), "gain|alpha"),
+        "ramp": ((0, -1, math.nan, "x", 0.5), "ramp|steps"),
+    },
     ADana: {
         **COMMON,
         "eps": EPS,

@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "extensions"))
 
 import audit_gallery as gallery
 
+from memgrad import figures
+
 STEPS = 30
 K = np.arange(STEPS)
 
@@ -64,3 +66,16 @@ def test_the_steps_in_the_table_are_those_of_closed_forms() -> None:
     scheduled = next(row for row in gallery.TORCH if row.before_step is gallery.set_betas)
     found = gallery.audit_torch(scheduled, STEPS)[1]
     assert np.allclose(found[1:], 1 / (1 - (K[1:] / (K[1:] + 2)) ** (K[1:] + 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [[1.0, -1.0, 0.5], [1.0, -1.0], [0.0, 0.0]])
+def test_weights_that_are_no_shares_are_not_drawn(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"one sign.*'momentum'.*leave it out"):
+        figures.audits({"momentum": np.array(weights)}, {}, exact={})
+
+
+def test_weights_of_one_sign_are_drawn_up_to_rounding() -> None:
+    figure = figures.audits({"ax": np.array([-1e-18, 0.0, 1.0])}, {"ax": np.ones(3)}, exact={})
+    drawn = np.asarray(figure.axes[0].lines[0].get_ydata())
+    assert drawn[0] == pytest.approx(1)
+    assert np.isnan(drawn[1:]).all()  # a logarithmic axis has no place for zeros

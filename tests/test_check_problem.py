@@ -16,12 +16,13 @@ from typer.testing import CliRunner, Result
 
 from memgrad import problems
 from memgrad.cli import app
-from memgrad.problems import Problem, check_problem
+from memgrad.problems import Finding, Problem, check_problem, rebuild
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy
 from memgrad.problems.models import Dense, accuracy
+from memgrad.problems.rebuild import check_by_name
 
 CHECKS = (
-    *("data", "initialisation", "loss", "targets", "determinism", "state", "precision", "mean", "chunks"),
+    *("data", "initialization", "loss", "targets", "determinism", "state", "precision", "mean", "chunks"),
     *("gradient", "metrics", "stacked"),
 )
 
@@ -123,9 +124,9 @@ FAULTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "test data of another shape": ("data", "prepare both alike", {"test": (torch.zeros(4, 7), TARGETS[:4])}),
     "batch larger than the data": ("data", "batch_size is 60, but there are 50", {"batch_size": 60}),
-    "initialised by numpy": ("initialisation", "two different initial values of weight", {"make_model": NumpyInit}),
-    "no parameters": ("initialisation", "no parameters", {"make_model": Bare}),
-    "make_model raises": ("initialisation", "make_model raised ZeroDivisionError", {"make_model": lambda: 1 / 0}),
+    "initialized by numpy": ("initialization", "two different initial values of weight", {"make_model": NumpyInit}),
+    "no parameters": ("initialization", "no parameters", {"make_model": Bare}),
+    "make_model raises": ("initialization", "make_model raised ZeroDivisionError", {"make_model": lambda: 1 / 0}),
     "loss without reduction": (
         "loss",
         "must be a tensor with one float, got (8,) float32",
@@ -159,7 +160,7 @@ FAULTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"train": (INPUTS, torch.cat([TARGETS[:49], torch.tensor([7])]))},
     ),
     "dropout": ("determinism", "remove dropout", {"make_model": lambda: Wrapped(nn.Dropout(0.5))}),
-    "batch normalisation": ("state", "fault.running_mean", {"make_model": lambda: Wrapped(nn.BatchNorm1d(5))}),
+    "batch normalization": ("state", "fault.running_mean", {"make_model": lambda: Wrapped(nn.BatchNorm1d(5))}),
     "a fixed precision": ("precision", "raised RuntimeError", {"make_model": lambda: Wrapped(lambda h: h.float())}),
     "a loss that cancels": (
         "precision",
@@ -238,6 +239,19 @@ def problem():
 def with_dropout():
     model = lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
     return Problem("bad [dim]", (torch.eye(4), torch.arange(4)), model, nn.functional.cross_entropy, batch_size=4)
+
+def drawn():
+    model = lambda: nn.Linear(4, 4)
+    return Problem("drawn", (torch.rand(4, 4), torch.arange(4)), model, nn.functional.cross_entropy, batch_size=2)
+
+def in_the_order_of_a_set():
+    inputs = torch.tensor([[float(len(word)) for word in {"a", "be", "sea", "door", "eight", "friday"}]] * 2)
+    model = lambda: nn.Linear(6, 6)
+    return Problem("sets", (inputs, torch.arange(2)), model, nn.functional.cross_entropy, batch_size=2)
+
+def ends():
+    import os
+    os.kill(os.getpid(), 9)
 """
 
 
@@ -255,18 +269,42 @@ def own(tmp_path: Path) -> Path:
 def test_the_command_checks_a_file_of_ones_own(own: Path) -> None:
     result = run(str(own))
     assert result.exit_code == 0, result.output
-    assert all(check in result.stdout for check in CHECKS)
+    assert all(check in result.stdout for check in ("repetition", *CHECKS))
     assert "All checks passed." in result.stdout
 
 
+@pytest.fixture
+def _made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that load torch take seconds, in tests that are not about them."""
+    monkeypatch.setattr(rebuild, "_repeated", lambda name, sample: Finding("repetition", "passed", ""))
+
+
+@pytest.mark.usefixtures("_made_once")
 def test_the_command_fails_with_what_to_change(own: Path) -> None:
     result = run(f"{own}:with_dropout")
     assert result.exit_code == 1
     assert "problem bad [dim]" in result.stdout
     assert "remove dropout" in result.stdout
-    assert "1 of 12 checks failed." in result.stdout
+    assert "1 of 13 checks failed." in result.stdout
 
 
+@pytest.mark.parametrize("function", ["drawn", "in_the_order_of_a_set"])
+def test_a_problem_that_is_another_one_in_each_process_is_found(own: Path, function: str) -> None:
+    """Made twice in one process the set has one order; and the data's own check sees nothing wrong with any of them."""
+    report = check_by_name(f"{own}:{function}")
+    assert report.failed == ("repetition",)
+    (message,) = (finding.message for finding in report.findings if finding.check == "repetition")
+    assert "training inputs and initial loss differ" in message
+    assert "manual_seed(0)" in message
+
+
+def test_a_problem_that_ends_its_process_is_an_error_and_ends_no_other(own: Path) -> None:
+    result = run(f"{own}:ends")
+    assert result.exit_code == 2
+    assert "ended its process (by signal 9) while it was made" in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.usefixtures("_made_once")
 def test_the_command_gives_json(own: Path) -> None:
     result = run(f"{own}:with_dropout", "--json")
     assert result.exit_code == 1
@@ -287,6 +325,7 @@ def test_the_command_checks_the_librarys_problems() -> None:
         (["{own}", "--sample"], 2, "has no sample"),
     ],
 )
+@pytest.mark.usefixtures("_made_once")
 def test_bad_input_is_refused(own: Path, words: list[str], code: int, complaint: str) -> None:
     result = run(*(word.format(own=own) for word in words))
     assert result.exit_code == code

@@ -83,7 +83,7 @@ def test_get_without_any_source_tells_the_ways_out_and_goes_on_with_the_next(
     result = run("get", "other", "digits", "--from", str(files))
     assert result.exit_code == 1
     assert "Error: Other digits is not in the cache, and no source has it" in result.stderr
-    assert "Three ways out" in result.stderr
+    assert "What you can do" in result.stderr
     assert "Traceback" not in result.output
     assert result.stdout.startswith("digits: complete")
 
@@ -91,9 +91,9 @@ def test_get_without_any_source_tells_the_ways_out_and_goes_on_with_the_next(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["get", "digit"], "Did you mean 'digits'?"),
-        (["path", "digit"], "Did you mean 'digits'?"),
-        (["verify", "digit"], "Did you mean 'digits'?"),
+        (["get", "digit"], "did you mean 'digits'?"),
+        (["path", "digit"], "did you mean 'digits'?"),
+        (["verify", "digit"], "did you mean 'digits'?"),
         (["get", "digits", "--from", "/no/such/folder"], "must be an existing folder"),
         (["get"], "Missing argument"),
     ],
@@ -104,20 +104,28 @@ def test_bad_words_are_refused_with_the_rule(words: list[str], complaint: str) -
     assert complaint in " ".join(result.stderr.replace("│", " ").split())
 
 
+def test_a_name_that_is_like_no_other_is_answered_by_the_known_ones_alone() -> None:
+    result = run("get", "nope")
+    assert result.exit_code == 2
+    assert "unknown data set 'nope'. Known data sets: digits." in " ".join(result.stderr.replace("│", " ").split())
+    assert "did you mean" not in result.stderr
+
+
 def test_path_prints_the_file_and_tells_if_it_is_not_there(folder: Path, files: Path) -> None:
     result = run("path", "digits")
     assert (result.exit_code, result.stdout) == (1, f"{folder / 'digits.npz'}\n")
-    assert "`memgrad data get digits` makes it" in result.stderr
+    assert "`memgrad data get digits` downloads it" in result.stderr
     cache.obtain(digits(), folder=files)
     result = run("path", "digits")
     assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_verify_tells_complete_damaged_and_missing_apart(folder: Path, files: Path) -> None:
-    assert (run("verify").exit_code, run("verify", "digits").exit_code) == (0, 1)
+    assert (run("verify").exit_code, run("verify", "digits").exit_code) == (1, 1)
     assert run("verify").stdout.startswith("digits: missing")
     cache.obtain(digits(), folder=files)
     assert run("verify", "digits").stdout == "digits: complete\n"
+    assert run("verify").exit_code == 0
     (folder / "digits.npz").write_bytes(b"no")
     result = run("verify")
     assert result.exit_code == 1
@@ -129,10 +137,3 @@ def test_a_cache_that_cannot_be_written_is_told(folder: Path, files: Path) -> No
     result = run("get", "digits", "--from", str(files))
     assert result.exit_code == 1
     assert "set MEMGRAD_CACHE to a folder that can be written" in result.stderr
-
-
-@pytest.mark.parametrize("words", [[], ["list"], ["get"], ["path"], ["verify"]])
-def test_help_shows_what_to_type(words: list[str]) -> None:
-    result = run(*words, "--help")
-    assert result.exit_code == 0
-    assert not words or f"memgrad data {words[0]}" in result.stdout

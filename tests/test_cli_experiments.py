@@ -7,22 +7,38 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_trials import LONG, MEMGRAD, QUICK, RUNS, Here, end, files_in, memgrad, rows_of, spec_file, wait_until
+from engine_trials import (
+    LONG,
+    MEMGRAD,
+    QUICK,
+    RUNS,
+    Diary,
+    Here,
+    end,
+    files_in,
+    memgrad,
+    rows_of,
+    spec_file,
+    wait_until,
+)
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
 from memgrad.cli.live import Display, live
-from memgrad.experiments.choice import ProblemChoice, facts_about
 from memgrad.experiments.driver import execute
-from memgrad.experiments.events import Evaluated, Finished, Lost, Progressed
-from memgrad.experiments.plan import Batch, batches, expand, runs_in
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.planning.plan import RunGroup, expand, run_groups, runs_in
+from memgrad.experiments.planning.problem_choice import ProblemChoice, facts_about
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.events import Evaluated, Finished, Lost, Progressed, Saved
 
 # Long enough to be interrupted on any machine; the two lone runs take minutes unless they are.
 ENDLESS = QUICK.replace("steps = 60", "steps = 1_000_000").replace("seeds = 3", "seeds = 1")
@@ -81,7 +97,7 @@ def test_help_has_examples(command: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memgrad.experiments.estimate.SECONDS", 0.01)
+    monkeypatch.setattr("memgrad.experiments.planning.preview.SECONDS", 0.01)
 
 
 def test_plan_shows_the_runs_and_what_they_cost_and_leaves_nothing(tmp_path: Path) -> None:
@@ -92,7 +108,7 @@ def test_plan_shows_the_runs_and_what_they_cost_and_leaves_nothing(tmp_path: Pat
     assert ["M", "MemSGD", "best of S", "3", "0"] in lines
     assert ["R", "Rprop", "0.01", "3", "0"] in lines
     assert "logistic, 64 examples, minibatches of 8, 60 steps, 3 seeds" in " ".join(result.stdout.split())
-    assert f"{RUNS} of {RUNS} runs are left, in 8 batches. On 3 workers about" in result.stdout
+    assert f"{RUNS} of {RUNS} runs are left, in 8 groups. On 3 workers about" in result.stdout
     assert not (tmp_path / "store").exists()
 
 
@@ -138,7 +154,7 @@ def test_an_error_in_a_users_problem_is_told_without_a_traceback(tmp_path: Path,
 def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     result = invoke("run", str(spec_file(tmp_path)), "--store", "/proc/store")
     assert result.exit_code == 1
-    assert "nothing that was there is lost; name a folder that can be written with --store" in said(result)
+    assert "nothing already stored is lost; name a folder that can be written with --store" in said(result)
     (tmp_path / "file").touch()
     result = invoke("run", str(spec_file(tmp_path)), "--store", str(tmp_path / "file"))
     assert result.exit_code == 1
@@ -152,6 +168,9 @@ def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         (("--address", "auto"), "--address is for --engine ray"),
         (("--workers", "0"), "--workers"),
         (("--width", "0"), "--width"),
+        (("--device", "foo"), "the device must be one that torch knows, such as cpu, cuda or cuda:1, got 'foo'"),
+        (("--device", "meta"), "the device 'meta' cannot be used on this machine"),
+        (("--device", "cuda:99"), "the device 'cuda:99' cannot be used on this machine"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, words: tuple[str, ...], answer: str) -> None:
@@ -188,7 +207,8 @@ def test_what_was_run_quietly_is_there(folder: Path) -> None:
 def test_run_again_has_nothing_to_do_and_says_so(folder: Path) -> None:
     result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"))
     assert result.exit_code == 0
-    assert re.search(r"0 runs trained in \d+ s, 4 were there already\.", result.stdout)
+    assert re.search(r"0 runs trained in [\d.]+ s, 4 were already finished\.", result.stdout)
+    assert "No run diverged" in result.stdout
     assert f"Next: memgrad compare {folder / 'spec.toml'}" in result.stdout
     result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"), "--json")
     found = json.loads(result.stdout)
@@ -202,12 +222,13 @@ def test_run_again_has_nothing_to_do_and_says_so(folder: Path) -> None:
     }
 
 
-def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal(folder: Path) -> None:
-    (folder / "more.toml").write_text(TINY.replace("[0.1, 1.0]", "[0.1, 1.0, 1e-9]"))
-    result = invoke("run", str(folder / "more.toml"), "--store", str(folder / "memgrad-store"), "--workers", "1")
+def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal(folder: Path, tmp_path: Path) -> None:
+    store = shutil.copytree(folder / "memgrad-store", tmp_path / "memgrad-store")  # others count the runs of the folder
+    (tmp_path / "more.toml").write_text(TINY.replace("[0.1, 1.0]", "[0.1, 1.0, 1e-9]"))
+    result = invoke("run", str(tmp_path / "more.toml"), "--store", str(store), "--workers", "1")
     assert result.exit_code == 0
-    assert "1 runs in 1 batches; 3 are there already." in result.stderr
-    assert re.search(r"1 runs trained in \d+ s, 4 were there already\.", result.stdout)
+    assert "1 runs in 1 groups; 3 are already finished." in result.stderr
+    assert re.search(r"1 runs trained in [\d.]+ s, 4 were already finished\.", result.stdout)
     assert "\x1b" not in result.output
 
 
@@ -222,9 +243,9 @@ def test_stopped_by_a_cluster_it_keeps_checkpoints_and_says_how_to_go_on(tmp_pat
         end(process)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert "its process was ended" not in errors
-    assert "Stopping: keeping what was done (Ctrl-C again does not wait)." in errors
-    assert "Stopped. Rows and checkpoints are in memgrad-store; memgrad run spec.toml goes on from there." in errors
+    assert "its process was killed" not in errors
+    assert "Stopping: saving checkpoints (press Ctrl-C again to stop at once)." in errors
+    assert "Stopped. Rows and checkpoints are in memgrad-store; memgrad run spec.toml resumes from there." in errors
     assert output == ""
     assert len(list(tmp_path.glob("memgrad-store/checkpoints/*.npz"))) == 2
     assert not list(tmp_path.glob("memgrad-store/holder.json"))
@@ -261,18 +282,18 @@ def test_on_a_terminal_there_are_bars_and_ctrl_c_is_heard(tmp_path: Path) -> Non
         os.close(ours)
     assert "━" in shown
     assert "run-steps/s" in shown
-    assert "goes on from there" in re.sub(r"\s+", " ", shown)
-    assert "its process was ended" not in shown
+    assert "resumes from there" in re.sub(r"\s+", " ", shown)
+    assert "its process was killed" not in shown
     assert len(list(tmp_path.glob("memgrad-store/checkpoints/*.npz"))) == 1
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def some_batches() -> tuple[Batch, ...]:
+def some_groups() -> tuple[RunGroup, ...]:
     choice = ProblemChoice("logistic", examples=64)
     facts = facts_about(choice, choice.load())
-    return batches(runs_in(expand(Spec.parse(QUICK), facts, {})), facts)
+    return run_groups(runs_in(expand(Spec.parse(QUICK), facts, {})), facts)
 
 
 def test_the_time_that_is_left_counts_what_was_done_now(
@@ -280,7 +301,7 @@ def test_the_time_that_is_left_counts_what_was_done_now(
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
-    first, second, *_ = some_batches()  # two runs of 60 steps each
+    first, second, *_ = some_groups()  # two runs of 60 steps each
     with live() as display:
         assert isinstance(display, Display)
         display.began([first, second], 0)
@@ -288,12 +309,12 @@ def test_the_time_that_is_left_counts_what_was_done_now(
         clock[0] += 20
         display.happened(first, Progressed(40))
         # 80 of 240 run-steps in 20 s
-        assert "33 %, 0 of 2 batches, 4 run-steps/s, 40 s left" in capsys.readouterr().err
+        assert "33 %, 0 of 2 groups, 4 run-steps/s, 40 s left" in capsys.readouterr().err
         display.happened(first, Lost("gone"))
         display.started(first, 30)  # from its checkpoint, which was made now
         clock[0] += 20
         display.happened(first, Progressed(40))
-        assert "33 %, 0 of 2 batches, 2 run-steps/s, 1 min 20 s left" in capsys.readouterr().err
+        assert "33 %, 0 of 2 groups, 2 run-steps/s, 1 min 20 s left" in capsys.readouterr().err
 
 
 def test_what_was_done_before_does_not_count_as_speed(
@@ -301,31 +322,94 @@ def test_what_was_done_before_does_not_count_as_speed(
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
-    first, second, *_ = some_batches()
+    first, second, *_ = some_groups()
     with live() as display:
         display.began([first, second], 3)
-        assert "4 runs in 2 batches; 3 are there already." in capsys.readouterr().err
+        assert "4 runs in 2 groups; 3 are already finished." in capsys.readouterr().err
         display.started(first, 30)
         clock[0] += 20
         display.happened(first, Progressed(40))
         # 20 run-steps now, 60 before, 160 to go
-        assert "33 %, 0 of 2 batches, 1 run-steps/s, 2 min 40 s left" in capsys.readouterr().err
+        assert "33 %, 0 of 2 groups, 1 run-steps/s, 2 min 40 s left" in capsys.readouterr().err
+
+
+def test_what_is_left_after_a_resume_is_counted_from_the_resume(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a run group waits with its checkpoint, and where loading the data took a minute before."""
+    clock = [1000.0]
+    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    first, second = (replace(group, done=done) for group, done in zip(some_groups()[:2], (30, 50), strict=True))
+    with live() as display:
+        clock[0] += 60  # the data are loaded
+        display.began([first, second], 0)
+        display.started(first, 30)
+        clock[0] += 20
+        display.happened(first, Progressed(40))
+        # 20 run-steps in 20 s; of the 240 run-steps 80 and 100 are done: 60 to go
+        assert "75 %, 0 of 2 groups, 1 run-steps/s, 1 min 0 s left" in capsys.readouterr().err
+        display.happened(first, Progressed(2))  # the checkpoint of the first did not fit: 4 run-steps in 20 s
+        clock[0] += 20
+        display.happened(first, Progressed(20))  # 40 run-steps in 40 s; 240 - 40 - 100 to go
+        assert "58 %, 0 of 2 groups, 1 run-steps/s, 1 min 40 s left" in capsys.readouterr().err
+
+
+def test_the_driver_says_how_far_each_batch_is_by_its_checkpoint(tmp_path: Path) -> None:
+    spec, store = Spec.parse(QUICK), Store.open(tmp_path / "store")
+    diary = Diary(lambda event: os.kill(os.getpid(), signal.SIGTERM) if isinstance(event, Saved) else None)
+    assert execute(spec, store, Here(), listener=diary, save_every=0.0).interrupted
+    (key,) = store.checkpoints()
+    begun: dict[str, int] = {}
+
+    class Noting(Diary):
+        def began(self, groups: Sequence[RunGroup], finished: int) -> None:
+            begun.update({group.key: group.done for group in groups})
+
+    noting = Noting()
+    assert execute(spec, store, Here(), listener=noting).complete
+    assert begun[key] == noting.starts[0] > 0
+    assert sum(done > 0 for done in begun.values()) == 1
+
+
+def test_run_says_how_many_runs_diverged(tmp_path: Path) -> None:
+    path = spec_file(tmp_path, TINY.replace("[0.1, 1.0]", "[0.1, 1e30]").replace("steps = 6", "steps = 60"))
+    execute(Spec.load(path), Store.open(tmp_path / "store"), Here())
+    result = invoke("run", str(path), "--store", str(tmp_path / "store"))
+    assert result.exit_code == 0, result.output
+    assert "1 of 4 runs diverged (a loss or parameter is not finite)." in result.stdout
+    result = invoke("run", str(path), "--store", str(tmp_path / "store"), "--json")
+    assert json.loads(result.stdout)["diverged"] == 1
+
+
+def test_one_of_several_experiments_has_a_title_and_the_time_that_all_of_them_take(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    first, *_ = some_groups()  # two runs of 60 steps each
+    with live(title="experiment 1 of 2, mlp", after=100.0) as display:
+        display.began([first], 0)
+        display.started(first, 0)
+        clock[0] += 20
+        display.happened(first, Progressed(40))
+    assert "experiment 1 of 2, mlp: 67 %" in (said := capsys.readouterr().err)
+    assert "10 s left, 1 min 50 s in all" in said
 
 
 def test_tensorboard_gets_a_folder_a_run(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    from memgrad.experiments.tensorboard import EventFiles
-    from memgrad.experiments.train import Training
+    from memgrad.experiments.storing.tensorboard import EventFiles
+    from memgrad.experiments.training.train import Training
 
     spec = Spec.parse(QUICK)
-    (batch, *_) = some_batches()
+    (group, *_) = some_groups()
     with live(quiet=True) as display:
         files = EventFiles(tmp_path, spec, display)
-        files.began([batch], 0)
-        files.started(batch, 0)
-        for event in Training(spec.choice.load(), batch.runs).events():
+        files.began([group], 0)
+        files.started(group, 0)
+        for event in Training(spec.problem_choice.load(), group.runs).events():
             assert isinstance(event, Evaluated | Finished | Progressed)
-            files.happened(batch, event)
+            files.happened(group, event)
         files.close()
     made = sorted(str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("events.*"))
     assert made == ["experiment/S/lr=0.1/seed=0", "experiment/S/lr=0.1/seed=1"]
@@ -344,7 +428,7 @@ def test_stopped_by_ctrl_c_and_gone_on_with_the_rows_are_the_same(tmp_path: Path
     finally:
         end(process)
     assert process.returncode == 130
-    assert "goes on from there" in errors
+    assert "resumes from there" in errors
     assert len(Store(tmp_path / "store").digests()) < RUNS
     process = memgrad(*words, cwd=tmp_path)
     assert process.communicate(timeout=120) == ("", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,36 @@ def test_a_simulation_that_diverges_is_not_a_success() -> None:
     assert "did not stay finite" in result.stdout
 
 
+def test_a_long_simulation_names_its_time_and_its_limit() -> None:
+    result = run("simulate", "poly:2", "--until", "1e9")
+    assert result.exit_code == 2
+    words = " ".join(result.output.replace("│", " ").split())
+    assert (
+        "--until 1e+09 with --dt 0.01 is 1e+11 steps of 1000 paths, about 69.4 days, and the limit is an hour" in words
+    )
+
+
+@pytest.mark.parametrize(
+    "memory", ["power:0.8", "log", "poly:1.5", "poly:7", "stretch:0.3", "exp:0.999", "inst + (1+k)^0.15*poly:8"]
+)
+@pytest.mark.parametrize("k", ["1e12", "1e15"])
+def test_a_passport_answers_at_any_step(memory: str, k: str) -> None:
+    result = run("passport", memory, "--at", k, "--json")
+    assert result.exit_code == 0, result.output
+    (passport,) = json.loads(result.stdout)
+    assert passport["k"] == int(float(k))
+    assert 0 < passport["mean_age"] < passport["k"]
+
+
+def test_a_simulation_in_a_pipe_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("simulate", "poly:2", "--until", "2", "--paths", "10")
+    assert run(*words).stderr == ""  # it is over before there is something to tell
+    monkeypatch.setattr("memgrad.cli.terminal.LINES_EVERY", 0.0)
+    lines = run(*words).stderr.splitlines()
+    assert re.fullmatch(r"10 paths: \d+ %(, [\d.]+ s left)?", lines[0])
+    assert lines[-1] == "10 paths: 100 %, 0 s left"
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -63,10 +94,21 @@ def test_a_simulation_that_diverges_is_not_a_success() -> None:
         (("poly:2", "--start", "1,2,3"), "got 3"),
         (("poly:2", "--start", "one"), "'one'"),
         (("poly:2", "poly:2"), "once"),
+        (("poly:2", "--paths", "1.5"), "a count is an integer >= 0, such as 1000 or 1e6, got '1.5'"),
+        (("0/t",), "a viscosity q/t needs a finite q > 0, got q=0.0"),
+        (("nan/t",), "a viscosity q/t needs a finite q > 0, got q=nan"),
+        (("log:0",), "log takes h by name"),
         (("pol:2",), "pol"),
         (("poly:2", "--out", "run.txt"), "run.txt"),
         (("poly:2", "--figure", "run.txt"), "run.txt"),
         (("poly:2", "--scheme", "magic"), "magic"),
+        (("poly:2", "--noise", "1e308"), "at most 1e150 so that its variance is finite too, got 1e+308"),
+        (("poly:2", "--noise", "nan"), "noise must be finite"),
+        (("poly:2", "--until", "1e9"), "1e+11 steps of 1000 paths, about"),
+        (("poly:2", "--until", "1e300"), "or pass --yes"),
+        (("poly:2", "--until", "1e300", "--yes"), "1e+302 steps, more than can be counted"),
+        (("poly:2", "--dt", "1e-320", "--yes"), "more than can be counted"),
+        (("0.5", "--scheme", "euler-maruyama", "--dt", "4"), "is unstable for"),
     ],
 )
 def test_simulate_refuses_by_name(words: tuple[str, ...], complaint: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,19 @@ from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
 from memgrad.experiments import driver
-from memgrad.experiments.engines.engine import Task, train
-from memgrad.experiments.events import Event
-from memgrad.experiments.spec import Spec
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.training.events import Event
+from memgrad.experiments.training.train import Assignment, train
 from memgrad.paper import pieces, reproduction, scales
-from memgrad.paper.claims import CLAIMS, Number, Verdict
+from memgrad.paper.catalogue import FIGURES
+from memgrad.paper.claims import Verdict
+from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger
 from memgrad.paper.names import NAMES, chosen, needed
-from memgrad.paper.training import TRAINING_FIGURES, WARNING, draw_rows
+from memgrad.paper.training import WARNING
+from memgrad.paper.verdicts import CLAIMS
 from memgrad.problems.datasets import DatasetUnavailable
+from memgrad.statistics import Estimate
 
 WHOLE = scales.experiment
 
@@ -36,9 +42,9 @@ class Here:
     def __init__(self) -> None:
         self._events: list[tuple[str, Event]] = []
 
-    def start(self, task: Task) -> None:
-        problem = task.choice.load()
-        self._events += [(task.batch.key, event) for event in train(task, problem, lambda: False)]
+    def start(self, assignment: Assignment) -> None:
+        problem = assignment.problem_choice.load()
+        self._events += [(assignment.group.key, event) for event in train(assignment, problem, lambda: False)]
 
     def wait(self, seconds: float) -> list[tuple[str, Event]]:
         found, self._events = self._events, []
@@ -93,6 +99,11 @@ def test_a_claim_and_a_figure_end_to_end(run: Callable[..., Result], tmp_path: P
         *("scoreboard.json", "made.json", "report.html"),
     }
     assert "a rehearsal, which decides nothing" in " ".join(result.output.split())
+    # How long the first will take is not known; the second is expected to take as long as the first.
+    assert "\nexperiment 1 of 2, covtype-mini, quick\n" in result.stderr
+    assert re.search(
+        r"\nexperiment 2 of 2, covtype-full, quick: about [\d.]+ s of training left in all\n", result.stderr
+    )
 
 
 def test_a_second_call_does_nothing_twice(
@@ -114,7 +125,7 @@ def test_a_second_call_does_nothing_twice(
 def test_a_plan_says_what_is_left_and_trains_nothing(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memgrad.experiments.estimate.SECONDS", 0.01)
+    monkeypatch.setattr("memgrad.experiments.planning.preview.SECONDS", 0.01)
     monkeypatch.setenv("COLUMNS", "200")
     result = run("R10", "--plan")
     assert result.exit_code == 0, result.output
@@ -131,12 +142,13 @@ def test_a_plan_says_what_is_left_and_trains_nothing(
 def test_scales_that_decide_say_first_what_they_cost(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memgrad.experiments.estimate.SECONDS", 0.01)
+    monkeypatch.setattr("memgrad.experiments.planning.preview.SECONDS", 0.01)
     asked = []
     monkeypatch.setattr(reproduction, "execute", lambda *_, **__: asked.append(1) or driver.Outcome(interrupted=True))
     result = run("R10", "--scale", "laptop")
     assert "Left to train, laptop, on" in result.output
     assert asked == [1]
+    assert re.search(r"experiment 1 of 2, covtype-mini, laptop: about [\d.]+ s of training left in all", result.stderr)
     assert "Left to train" not in run("R10", "--scale", "laptop", "--quiet").output
     assert "Left to train" not in run("R10").output
 
@@ -208,7 +220,7 @@ def test_digits_come_from_rows(run: Callable[..., Result], tmp_path: Path) -> No
     assert labels[:3] == ["original", "SGD", "HB, best lr"]
     assert len(rows) == len(labels) * 10 * 28 * 28
     originals = np.array([float(row["value"]) for row in rows if row["label"] == "original"])
-    sample = tiny("autoencoder-mini").choice.load()
+    sample = tiny("autoencoder-mini").problem_choice.load()
     assert sample.test is not None
     assert np.allclose(originals, sample.test[0][:10].numpy().ravel())
     # Trained or not, pixels are probabilities.
@@ -241,18 +253,18 @@ def test_an_interrupted_call_says_how_to_go_on(
     monkeypatch.setattr(reproduction, "execute", lambda *_, **__: driver.Outcome(interrupted=True))
     result = run("R10")
     assert result.exit_code == 130
-    assert "memgrad reproduce R10 --scale quick goes on from there" in " ".join(result.output.split())
+    assert "memgrad reproduce R10 --scale quick resumes" in " ".join(result.output.split())
     assert scoreboard(tmp_path)["interrupted"]
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["result"], "The nearest: results"),
-        (["r11"], "The nearest: R1"),
-        (["R4", "--scale", "labtop"], "unknown scale 'labtop'. Did you mean 'laptop'?"),
+        (["result"], "did you mean 'results'?"),
+        (["r11"], "did you mean 'R1'?"),
+        (["R4", "--scale", "labtop"], "unknown scale 'labtop'; did you mean 'laptop'?"),
         (["R4", "--engine", "slurm"], "the engine is local or ray, got 'slurm'"),
-        (["bound-beta", "--ending", "gif"], "a figure is saved as png, svg, pdf"),
+        (["bound-beta", "--ending", "gif"], "unknown format 'gif'. Known: png, svg, pdf"),
     ],
 )
 def test_what_is_misspelt_is_answered_before_anything_is_run(
@@ -277,7 +289,12 @@ def test_a_ledger_that_is_damaged_counts_as_none(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     assert ledger.verdict("S6", "key") is None
     verdict = Verdict(
-        CLAIMS["S6"], "reproduced", (Number("d", float("inf")), Number("e", 1.0, 0.5, 2.0)), "r", "s", (1,)
+        CLAIMS["S6"],
+        "reproduced",
+        (Estimate(float("inf"), name="d"), Estimate(1.0, 0.5, 2.0, name="e")),
+        "r",
+        "s",
+        (1,),
     )
     ledger.keep("S6", "key", verdict=verdict.to_dict())
     assert Ledger(tmp_path).verdict("S6", "key") == verdict
@@ -292,26 +309,26 @@ def evidence() -> Any:
     return evidence_of()
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINING_FIGURES if name != "rec"])
+@pytest.mark.parametrize("name", [name for name, each in FIGURES.items() if each.needs and name != "rec"])
 def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> None:
-    drawn = draw_rows(name, evidence, lambda: np.zeros((10, 28, 28)))
+    drawn = draw(name, evidence=evidence)
     columns = drawn.columns
     assert len({len(column) for column in columns.values()}) == 1
     panels = {"padam": 2, "acc": 6}.get(name, 8)
     assert len(drawn.figure.axes) == panels
     low, mean, high = (np.asarray(columns[end], dtype=float) for end in ("low", "mean", "high"))
     assert np.all((low <= mean) & (mean <= high))
-    assert set(drawn.about()["experiments"]) == set(TRAINING_FIGURES[name].needs)
+    assert set(drawn.about()["experiments"]) == set(FIGURES[name].needs)
 
 
 def test_what_was_not_measured_is_said() -> None:
-    evidence = evidence_of(names=TRAINING_FIGURES["gradnorm"].needs, metrics=["loss"])
-    figure = draw_rows("gradnorm", evidence, lambda: np.zeros((10, 28, 28))).figure
+    evidence = evidence_of(names=FIGURES["gradnorm"].needs, metrics=["loss"])
+    figure = draw("gradnorm", evidence=evidence).figure
     assert [axes.texts[0].get_text() for axes in figure.axes] == ["not measured\nat the scale\nlaptop"] * 8
 
 
 def test_the_loss_is_averaged_as_its_axis_shows_it(evidence: Any) -> None:
-    columns = draw_rows("results", evidence, lambda: np.zeros((10, 28, 28))).columns
+    columns = draw("results", evidence=evidence).columns
     here = (columns["experiment"] == "mlp-mini") & (columns["method"] == "SGD") & (columns["step"] == 200)
     results = evidence["mlp-mini"]
     values = results.curve("SGD", "loss").values[-1]
@@ -320,8 +337,8 @@ def test_the_loss_is_averaged_as_its_axis_shows_it(evidence: Any) -> None:
 
 
 def test_accuracies_are_on_linear_axes_within_0_and_1(evidence: Any) -> None:
-    accuracy = draw_rows("acc", evidence, lambda: np.zeros((10, 28, 28))).figure
-    loss, other = draw_rows("padam", evidence, lambda: np.zeros((10, 28, 28))).figure.axes
+    accuracy = draw("acc", evidence=evidence).figure
+    loss, other = draw("padam", evidence=evidence).figure.axes
     assert loss.get_yscale() == "log"
     for axes in (*accuracy.axes, other):
         low, high = axes.get_ylim()
@@ -330,7 +347,7 @@ def test_accuracies_are_on_linear_axes_within_0_and_1(evidence: Any) -> None:
 
 
 def test_ratios_are_those_that_claims_are_decided_by(evidence: Any) -> None:
-    columns = draw_rows("ratios", evidence, lambda: np.zeros((10, 28, 28))).columns
+    columns = draw("ratios", evidence=evidence).columns
     here = (columns["experiment"] == "mlp-full") & (columns["method"] == "MemSGD p=4")
     finals = [evidence["mlp-full"].final(method, "loss") for method in ("MemSGD p=4", "SGD")]
     assert columns["mean"][here] == pytest.approx([np.exp(np.mean(np.log(finals[0] / finals[1])))])
@@ -339,8 +356,8 @@ def test_ratios_are_those_that_claims_are_decided_by(evidence: Any) -> None:
 
 def test_a_method_that_diverged_has_a_cross_at_the_side_it_left_by() -> None:
     gone = lambda name, method, lr, seed: (name, method, seed) == ("cnn-mini", "MemSGD p=2", 1)  # noqa: E731
-    evidence = evidence_of(names=TRAINING_FIGURES["ratios"].needs, diverged=gone)
-    figure = draw_rows("ratios", evidence, lambda: np.zeros((10, 28, 28))).figure
+    evidence = evidence_of(names=FIGURES["ratios"].needs, diverged=gone)
+    figure = draw("ratios", evidence=evidence).figure
     crosses = [[line for line in axes.lines if line.get_marker() == "x"] for axes in figure.axes]
     (cross,) = crosses.pop(3)  # minibatches are above, the CNN is last
     assert float(np.asarray(cross.get_xdata())[0]) > 0.9  # of the panel's width
@@ -348,13 +365,13 @@ def test_a_method_that_diverged_has_a_cross_at_the_side_it_left_by() -> None:
 
 
 def test_heavy_ball_is_also_shown_at_the_step_size_of_sgd(evidence: Any) -> None:
-    columns = draw_rows("results", evidence, lambda: np.zeros((10, 28, 28))).columns
+    columns = draw("results", evidence=evidence).columns
     mine = (columns["experiment"] == "cnn-full") & (columns["method"] == "HB")
     assert set(columns["lr"][mine].tolist()) == {0.005, 0.05}
 
 
 def test_step_sizes_mark_the_selected_and_the_papers(evidence: Any) -> None:
-    figure = draw_rows("step-sizes", evidence, lambda: np.zeros((10, 28, 28))).figure
+    figure = draw("step-sizes", evidence=evidence).figure
     autoencoder = figure.axes[1]
     vertical = {float(np.asarray(line.get_xdata())[0]) for line in autoencoder.lines if line.get_linestyle() == ":"}
     assert vertical == {0.05, 0.005}
@@ -363,9 +380,9 @@ def test_step_sizes_mark_the_selected_and_the_papers(evidence: Any) -> None:
 
 
 def test_a_rehearsal_is_marked_on_every_figure(evidence: Any) -> None:
-    rehearsal = type(evidence)(REHEARSAL, evidence.results, evidence.plateau)
+    rehearsal = dataclasses.replace(evidence, scale=REHEARSAL)
     for scale_evidence, marked in ((rehearsal, True), (evidence, False)):
-        figure = draw_rows("padam", scale_evidence, lambda: np.zeros((10, 28, 28))).figure
+        figure = draw("padam", evidence=scale_evidence).figure
         titles = [legend.get_title().get_text().replace("\n", " ") for legend in figure.legends]
         assert (WARNING in titles) == marked
     assert DECIDING.decides

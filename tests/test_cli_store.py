@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
 from memgrad.experiments.driver import results_of
-from memgrad.experiments.plan import Table, runs_in
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.planning.plan import Table, runs_in
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.store import Store
 
 SPEC = """
 name = "tiny"
@@ -94,7 +94,7 @@ def test_ls_names_damaged_files(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     result = run("ls")
     assert f"damaged: {path}" in result.stderr
-    assert "`memgrad run` makes its runs again" in result.stderr
+    assert "`memgrad run` trains its runs again" in result.stderr
 
 
 def test_an_empty_store_is_listed(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_gc_removes_rows_only_if_told_twice(folder: Path, spec: Path, tmp_path: 
     (tmp_path / "less.toml").write_text(SPEC.split("[[methods]]\nname", maxsplit=1)[0])
     result = run("gc", "--keep", tmp_path / "less.toml")
     assert result.exit_code == 2
-    assert "--keep removes rows for ever: add --yes to do it" in said(result)
+    assert "--keep removes rows permanently: add --yes to confirm" in said(result)
     assert "1 files" in run("gc", "--keep", tmp_path / "less.toml", "--dry-run").stdout
     assert len(Store.open(folder).digests()) == 9
     assert run("gc", "--keep", spec, "--yes").stdout.startswith("0 files")
@@ -174,7 +174,7 @@ def test_gc_removes_rows_only_if_told_twice(folder: Path, spec: Path, tmp_path: 
 def test_gc_does_not_guess_which_runs_belong_to_an_unfinished_experiment(tmp_path: Path, spec: Path) -> None:
     Store.open(tmp_path / "empty")
     result = run("gc", "--store", tmp_path / "empty", "--keep", spec, "--yes")
-    assert "is known when the step size they take is selected" in said(result)
+    assert "are known only when the step size they take is selected" in said(result)
 
 
 def test_gc_waits_for_no_one(folder: Path) -> None:
@@ -217,7 +217,7 @@ def test_compare_says_what_is_missing(folder: Path, spec: Path) -> None:
         (["ls", "--store", "nowhere"], 1, "there is no store; name one with --store or MEMGRAD_STORE"),
         (["ls", "--store", "SPEC"], 1, "a store is a folder and this is a file"),
         (["export", "rows.xlsx"], 2, "a table is written as .csv or .parquet"),
-        (["export"], 2, "name a file ending in .csv or .parquet, or say --csv"),
+        (["export"], 2, "name a file ending in .csv or .parquet, or pass --csv"),
         (["export", "rows.parquet", "--csv"], 2, "--csv writes a file ending in .csv"),
         (["export", "rows.csv", "--spec", "nowhere.toml"], 1, "No such file"),
         (["compare", "SPEC", "--metric", "lost"], 2, "does not measure 'lost'; it measures loss"),
@@ -247,3 +247,21 @@ def test_help_shows_what_to_type(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"memgrad {command}" in result.stdout
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160, None])
+def test_compare_and_ls_never_cut_a_number(folder: Path, spec: Path, width: int | None) -> None:
+    env = {"COLUMNS": None if width is None else str(width), "NO_COLOR": "1", "TERM": "dumb"}
+    found = json.loads(run("compare", spec, "--json").stdout)["methods"]
+    text = CliRunner().invoke(app, ["compare", str(spec)], env=env).stdout
+    lines = text.splitlines()
+    for row in found:
+        for each in filter(None, (row["final"], row["ratio"])):
+            assert any(f"{each['mean']:.4g} [{each['low']:.4g}, {each['high']:.4g}]" in line for line in lines)
+        assert any(row["method"] in line for line in lines)
+        for p in ("p_value", "adjusted_p_value"):
+            assert row[p] is None or any(f"{row[p]:.4f}" in line for line in lines)
+    assert "…" not in text
+    listed = CliRunner().invoke(app, ["ls"], env=env).stdout
+    assert "…" not in listed
+    assert all(any(word in line for line in listed.splitlines()) for word in ("MemSGD", "poly:2", "logistic"))

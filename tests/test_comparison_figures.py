@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from matplotlib.figure import Figure
 from tiny_runs import chunk_from, run_of
 
 from memgrad import figures
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.storing.store import Store
 
 SPEC = Spec.parse("""
 problem = "logistic"
@@ -82,6 +83,25 @@ def test_a_method_that_is_not_finished_is_left_out_and_colours_stay(tmp_path: Pa
     both, one = drawn(tmp_path / "a"), drawn(tmp_path / "b", missing="SGD")
     colour = {line.get_label(): line.get_color() for line in both.axes[0].lines}["MemSGD, lr 1"]
     assert {line.get_label(): line.get_color() for line in one.axes[0].lines} == {"MemSGD, lr 1": colour}
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_names_that_are_broken_mathematics_are_shown_as_they_are_written(tmp_path: Path, ending: str) -> None:
+    names = {"SGD": "$x_{$ costs $5", "MemSGD": "_memory & \x7f <b> $\\beta$"}
+    spec = SPEC.model_copy(
+        update={"methods": [m.model_copy(update={"name": names[m.optimizer]}) for m in SPEC.methods]}
+    )
+    store = Store.open(tmp_path / "store")
+    store.write(chunk_from([run for lrs in TABLE.values() for at in lrs.values() for run in at.values()], loss))
+    results = Results.read(spec, store, {names[name]: lrs for name, lrs in TABLE.items()})
+    figure = figures.comparison(results, "loss", caption="$x_{$")
+    path = figures.save(figure, tmp_path / f"figure.{ending}")
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert shown == ["\\$x_{\\$ costs \\$5, lr 1", "_memory &   <b> $\\beta$, lr 1"]
+    if ending == "svg":
+        ElementTree.parse(path)  # our own file
 
 
 def test_the_figure_can_be_saved(tmp_path: Path) -> None:

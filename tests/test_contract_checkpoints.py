@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 from optimizer_table import (
+    ROWS,
     Row,
     every_row,
     every_row_and_mode,
@@ -25,7 +27,7 @@ from optimizer_table import (
 from torch import Tensor
 from torch.nn import Parameter
 
-from memgrad import FromDecays, MemAdam, MemSGD, Polynomial, Sampled
+from memgrad import FromDecays, HeavyBall, MemAdam, Memory, MemSGD, Nesterov, PolyAdam, Polynomial, Sampled
 from memgrad.optim.base import MemoryOptimizer
 
 LAST = 12
@@ -223,6 +225,156 @@ def test_a_checkpoint_of_other_groups_is_refused_and_changes_nothing(row: Row) -
     train(other, params, some_gradients(params, 1))
 
 
+@every_row_and_mode
+def test_a_loaded_state_is_not_that_of_the_checkpoint(row: Row, mode: dict[str, Any]) -> None:
+    """Steps after loading must change neither the checkpoint in memory nor the optimizer that it came from."""
+    params, optimizer, rest = half_trained(row, **mode)
+    checkpoint = optimizer.state_dict()
+    for state in checkpoint["state"].values():
+        state["tag"] = torch.zeros(3)  # a tensor of the user's
+    before = copy.deepcopy(checkpoint)
+    resumed_params = copies_of(params)
+    resumed = row.make(resumed_params)
+    resumed.load_state_dict(checkpoint)
+    train(resumed, resumed_params, rest)
+    for q in resumed_params:
+        resumed.state[q]["tag"].add_(1)
+    assert str(checkpoint["state"]) == str(before["state"])
+    train(optimizer, params, rest)
+    assert same(params, resumed_params)
+
+
+@every_row
+def test_a_checkpoint_is_saved_whatever_was_written_into_a_group(row: Row) -> None:
+    """Hours of training must not be lost because someone set lr = -0.1; to load it, the value is asked for."""
+    params, optimizer, _ = half_trained(row)
+    for name, value in (("lr", -0.1), ("lr", "fast"), ("maximize", "yes"), ("foreach", 3), ("state_dtype", "float33")):
+        group = optimizer.param_groups[0]
+        kept, group[name] = group[name], value
+        checkpoint = saved_and_loaded(optimizer.state_dict())
+        assert checkpoint["param_groups"][0][name] == value
+        duplicate = copy.deepcopy(optimizer)
+        assert duplicate.param_groups[0][name] == value
+        fresh = row.make(copies_of(params))
+        with pytest.raises(
+            (TypeError, ValueError), match=rf"group 0 of the checkpoint.*\b{name}\b.*nothing was loaded"
+        ):
+            fresh.load_state_dict(checkpoint)
+        assert not fresh.state
+        checkpoint["param_groups"][0][name] = group[name] = kept  # the way out that the error names
+        fresh.load_state_dict(checkpoint)
+
+
+def test_a_checkpoint_is_saved_also_where_two_memories_have_one_name() -> None:
+    optimizer = MemSGD(some_params(), memory=Sampled(lambda t: t**2, lambda t: 2 * t, h=1.0))
+    optimizer.param_groups[0]["memory"] = Sampled(lambda t: t**3, lambda t: 3 * t**2, h=1.0)
+    assert types_in(optimizer.state_dict()) <= set(PLAIN)
+
+
+def without_a_mark(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """As older versions and distributed checkpoints have it."""
+    return {name: checkpoint[name] for name in ("state", "param_groups")}
+
+
+RULES = {row.optimizer: "MemAdam" if row.optimizer is PolyAdam else row.optimizer.__name__ for row in ROWS}
+
+
+@pytest.mark.parametrize("stepped", [True, False], ids=["stepped", "fresh"])
+@pytest.mark.parametrize("other", ROWS, ids=str)
+@every_row
+def test_a_checkpoint_of_another_optimizer_is_refused_by_name(row: Row, other: Row, stepped: bool) -> None:
+    params, optimizer, _ = half_trained(other)
+    checkpoint = saved_and_loaded((optimizer if stepped else other.make(some_params())).state_dict())
+    ours = row.make(copies_of(params))
+    if RULES[row.optimizer] == RULES[other.optimizer]:
+        ours.load_state_dict(checkpoint)
+        return
+    before = str(ours.state_dict())
+    with pytest.raises(ValueError, match=f"one of {RULES[other.optimizer]}, not of {row.optimizer.__name__}"):
+        ours.load_state_dict(checkpoint)
+    assert str(ours.state_dict()) == before
+
+
+@pytest.mark.parametrize("other", ROWS, ids=str)
+@every_row
+def test_a_checkpoint_without_a_mark_is_told_by_its_options_and_buffers(row: Row, other: Row) -> None:
+    params, optimizer, rest = half_trained(other)
+    checkpoint = without_a_mark(saved_and_loaded(optimizer.state_dict()))
+    resumed_params = copies_of(params)
+    resumed = row.make(resumed_params)
+    alike = RULES[row.optimizer] == RULES[other.optimizer]
+    if not alike and {row.optimizer, other.optimizer} != {
+        HeavyBall,
+        Nesterov,
+    }:  # whose options and buffers are the same
+        with pytest.raises(ValueError, match=f"not one of {row.optimizer.__name__}"):
+            resumed.load_state_dict(checkpoint)
+        return
+    resumed.load_state_dict(checkpoint)
+    if alike:
+        train(resumed, resumed_params, rest)
+        train(optimizer, params, rest)
+        assert same(params, resumed_params)
+
+
+THEIRS = {
+    "SGD": lambda params: torch.optim.SGD(params, lr=0.1),
+    "SGD with momentum": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9),
+    "Adam": torch.optim.Adam,
+    "Adagrad": torch.optim.Adagrad,
+    "RMSprop": torch.optim.RMSprop,
+    "Rprop": torch.optim.Rprop,
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+@every_row
+def test_a_checkpoint_of_torch_is_refused(row: Row, name: str) -> None:
+    params = some_params()
+    theirs = THEIRS[name](params)
+    train(theirs, params, some_gradients(params, 2))
+    ours = row.make(copies_of(params))
+    with pytest.raises(ValueError, match=f"not one of {row.optimizer.__name__}"):
+        ours.load_state_dict(theirs.state_dict())
+    assert not ours.state
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
+@pytest.mark.parametrize("saved", [torch.bfloat16, torch.float32, None], ids=str)
+@pytest.mark.parametrize("own", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_the_precision_that_an_optimizer_was_given_holds_also_for_a_state_that_it_loads(
+    dtype: torch.dtype, saved: torch.dtype | None, own: torch.dtype
+) -> None:
+    if dtype.is_complex and torch.bfloat16 in (saved, own):
+        return  # there are no complex numbers of that precision
+    params = some_params(dtype=dtype)
+    optimizer = MemAdam(params, state_dtype=saved)
+    train(optimizer, params, some_gradients(params, 3))
+    resumed = MemAdam(copies_of(params), state_dtype=own)
+    resumed.load_state_dict(saved_and_loaded(optimizer.state_dict()))
+    for p, q in zip(params, resumed.param_groups[0]["params"], strict=True):
+        for name in ("average", "square_average"):
+            expected = own.to_complex() if dtype.is_complex else own
+            assert resumed.state[q][name].dtype == expected
+            assert torch.equal(resumed.state[q][name], optimizer.state[p][name].to(expected))
+    assert resumed.state_dict()["param_groups"][0]["state_dtype"] == str(own).removeprefix("torch.")
+    train(resumed, resumed.param_groups[0]["params"], some_gradients(params, 1))
+
+
+def test_a_checkpoint_right_after_a_memory_followed_none_is_loaded() -> None:
+    """Its states have a count and no average yet."""
+    params, gradients = some_params(), some_gradients(some_params(), 6)
+    optimizer = MemSGD(params, memory="inst")
+    train(optimizer, params, gradients[:3])
+    optimizer.param_groups[0]["memory"] = "poly:2"
+    resumed_params = copies_of(params)
+    resumed = MemSGD(resumed_params)
+    resumed.load_state_dict(saved_and_loaded(optimizer.state_dict()))
+    train(optimizer, params, gradients[3:])
+    train(resumed, resumed_params, gradients[3:])
+    assert same(params, resumed_params)
+
+
 # --- memories made of code -------------------------------------------------------------------------------------------
 
 
@@ -294,3 +446,39 @@ def test_a_memory_made_of_functions_survives_copies() -> None:
             train(each, [p], some_gradients([x], 3))
             each.state.clear()
         assert same([x], [y])
+
+
+@dataclass(frozen=True)
+class Halved(Memory):
+    """A family of a user's: text cannot rebuild it, and it is not made of code."""
+
+    p: float
+
+    family: ClassVar[str] = "halved"
+    example: ClassVar[str] = "halved:2"
+    formula: ClassVar[str] = "-"
+    decay_formula: ClassVar[str] = "k/(k+p)"
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        return k / (k + self.p)
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        return self.p / (k + self.p)
+
+
+@pytest.mark.parametrize("memory", [Halved(2.0), SAMPLED, FromDecays(decays)], ids=["class", "sampled", "decays"])
+def test_a_memory_of_the_users_is_not_forgotten_after_many_others(memory: Memory) -> None:
+    """A schedule of memories, objects or text, must neither pile up nor push it out."""
+    x = Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = MemSGD([x], lr=1.0, memory=memory)
+    text = optimizer.param_groups[0]["memory"]
+    for k in range(350):
+        optimizer.param_groups[0]["memory"] = f"poly:{k + 1}" if k % 2 else Polynomial(k + 1)
+        train(optimizer, [x], [[torch.ones(1, dtype=torch.float64)]])
+    assert len(optimizer._memories) < 200
+    optimizer.param_groups[0]["memory"] = text
+    before = x.item()
+    train(optimizer, [x], [[torch.full((1,), 3.0, dtype=torch.float64)]])
+    fresh = memory.fresh(350)
+    assert x.item() - before == pytest.approx(-(1 - fresh) - 3 * fresh, rel=1e-12)
+    optimizer.load_state_dict(saved_and_loaded(optimizer.state_dict()))

@@ -23,7 +23,7 @@ from optimizer_table import (
 from torch import Tensor
 from torch.nn import Parameter
 
-from memgrad import ADana, MemAdam, MemSGD, PolyAdam
+from memgrad import ADana, MemSGD, PolyAdam
 
 # --- complex and sparse ----------------------------------------------------------------------------------------------
 
@@ -143,18 +143,66 @@ def test_a_long_memory_loses_small_updates_unless_its_state_has_float32(
     assert torch.allclose(ends[torch.float32], torch.full((20,), mean, dtype=torch.float64), atol=2 * half * 2.0**-25)
 
 
+DECAYS = {
+    "plain": {},
+    "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "decoupled": {"weight_decay": 0.1, "decoupled_weight_decay": True},
+}
+
+
+@pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize(
-    ("dtype", "state_dtype"), [(torch.float32, torch.float64), (torch.float64, torch.float32)], ids=str
+    ("dtype", "state_dtype"),
+    [
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float32),
+        (torch.float32, torch.bfloat16),
+        (torch.float64, torch.bfloat16),
+        (torch.bfloat16, torch.float64),
+        (torch.complex128, torch.float32),
+    ],
+    ids=str,
 )
 @every_row_and_mode
 def test_a_state_may_have_any_other_precision(
-    row: Row, mode: dict[str, Any], dtype: torch.dtype, state_dtype: torch.dtype
+    row: Row, mode: dict[str, Any], dtype: torch.dtype, state_dtype: torch.dtype, decay: str
 ) -> None:
-    params, exact = some_params(dtype=dtype), some_params()
+    options = {name: value for name, value in DECAYS[decay].items() if row.takes(name)}
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    params, exact = some_params(dtype=dtype), some_params(dtype=wide)
+    steps, unit = 6, max(torch.finfo(dtype).eps, torch.finfo(state_dtype).eps)
+    gradients = [[g.to(dtype) for g in step] for step in some_gradients(exact, steps)]
+    optimizer = row.make(params, state_dtype=state_dtype, **mode, **options)
+    train(optimizer, params, gradients)
+    train(row.make(exact, **options), exact, [[g.to(wide) for g in step] for step in gradients])
+    # Each step rounds |x| < 4 and a direction of size 10 at most some ulps.
+    assert np.allclose(values(params), values(exact), rtol=0, atol=steps * 16 * unit)
+    kept = state_dtype.to_complex() if dtype.is_complex else state_dtype
+    assert all(optimizer.state[p][name].dtype == kept for p in params for name in row.kept)
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize(("first", "then"), [("float32", "double"), ("float64", "float"), ("float32", "bfloat16")])
+@every_row_and_mode
+def test_a_model_may_change_its_precision_in_mid_training(
+    row: Row, mode: dict[str, Any], first: str, then: str, decay: str
+) -> None:
+    """`model.double()` gives parameters other data; the state stays as it is."""
+    options = {name: value for name, value in DECAYS[decay].items() if row.takes(name)}
+    model = torch.nn.Linear(5, 4).to(getattr(torch, first))
+    params = list(model.parameters())
+    exact = [Parameter(p.detach().double().clone()) for p in params]
+    optimizer, theirs = row.make(params, **mode, **options), row.make(exact, **options)
     gradients = some_gradients(exact, 6)
-    train(row.make(params, state_dtype=state_dtype, **mode), params, [[g.to(dtype) for g in s] for s in gradients])
-    train(row.make(exact), exact, gradients)
-    assert np.allclose(values(params), values(exact), rtol=1e-5, atol=1e-5)  # float32's, some ulps a step
+    for k, step in enumerate(gradients):
+        if k == 3:
+            optimizer.zero_grad()
+            getattr(model, then)()
+        train(optimizer, params, [[g.to(p.dtype) for g, p in zip(step, params, strict=True)]])
+        train(theirs, exact, [step])
+    assert all(p is q for p, q in zip(model.parameters(), params, strict=True))
+    unit = torch.finfo(torch.bfloat16 if then == "bfloat16" else torch.float32).eps
+    assert np.allclose(values(params), values(exact), rtol=0, atol=6 * 16 * unit)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +302,8 @@ def test_parameters_on_the_meta_device_are_counted_and_given_state(
 @every_row
 def test_the_state_is_one_buffer_for_each_average_and_a_counter(row: Row) -> None:
     params, optimizer = trained(row)
-    buffers = {"inst": 0}.get(row.options.get("memory", ""), 2 if row.optimizer in (MemAdam, PolyAdam, ADana) else 1)
     for p in params:
         state = dict(optimizer.state[p])
         assert state.pop("step") == 6
-        assert [t.shape for t in state.values()] == [p.shape] * buffers
+        assert state.keys() == row.kept
+        assert all(t.shape == p.shape for t in state.values())

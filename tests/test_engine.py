@@ -32,13 +32,13 @@ from engine_trials import (
     workers_of,
 )
 
-from memgrad.experiments.checkpoint import Checkpoint
 from memgrad.experiments.driver import RETRIES, Outcome, execute, facts_of, results_of
-from memgrad.experiments.engines.engine import Task
-from memgrad.experiments.engines.local import LocalEngine
-from memgrad.experiments.events import Event, Failed, Finished, Lost, Saved, Stopped
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.checkpoint import Checkpoint
+from memgrad.experiments.training.engines.local import LocalEngine
+from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Saved, Stopped
+from memgrad.experiments.training.train import Assignment
 
 Rows = dict[str, list[Row]]
 
@@ -73,7 +73,7 @@ def test_every_run_is_trained_once_and_then_there(tmp_path: Path, quick: Rows) -
     engine = Here()
     again, store = carried_out(QUICK, tmp_path / "store", engine)
     assert (again.trained, again.there, again.complete) == (0, RUNS, True)
-    assert engine.tasks == []
+    assert engine.assignments == []
     assert engine.closed
     assert store.checkpoints() == ()
 
@@ -92,14 +92,14 @@ def test_the_step_size_of_a_follower_is_the_best_of_whom_it_follows(tmp_path: Pa
     best = min((0.1, 1.0, 30.0, 1e30), key=score)
     assert score(1e30) == np.inf
     assert np.unique(rows["lr"][rows["optimizer"] == "MemSGD"]).tolist() == [best]
-    assert results_of(Spec.parse(text + "[select]\nlast = 0.4\n"), store).best_lr("S") == best
+    assert results_of(Spec.parse(text + "[select]\nlast = 0.4\n"), store).selected_lr("S") == best
 
 
 def lost_at(event: int, times: int, optimizer: str = "SGD") -> Here:
-    """An engine that loses all batches of an optimizer after so many events, when they are started the first times."""
+    """An engine that loses all run groups of an optimizer after this many events, the first times they are started."""
 
-    def loses(task: Task, tries: int) -> int | None:
-        return event if tries <= times and task.batch.runs[0].recipe.optimizer == optimizer else None
+    def loses(assignment: Assignment, tries: int) -> int | None:
+        return event if tries <= times and assignment.group.runs[0].recipe.optimizer == optimizer else None
 
     return Here(loses)
 
@@ -123,7 +123,7 @@ def test_a_batch_that_is_always_lost_is_tried_twice_more_and_reported_and_the_re
     outcome, store = carried_out(QUICK, tmp_path / "store", engine)
     assert not outcome.complete
     assert len(outcome.failed) == 6
-    assert set(outcome.failed.values()) == {"tried 3 times: its process was ended by SIGKILL"}
+    assert set(outcome.failed.values()) == {"tried 3 times: its process was killed by SIGKILL"}
     assert outcome.waiting == ("M",)
     assert outcome.trained == 3
     assert sorted(engine.tries.values()) == [1, 1, 1, 3, 3, 3]
@@ -163,7 +163,7 @@ def test_a_signal_stops_with_a_checkpoint_and_the_next_time_goes_on_from_it(
 
 @pytest.mark.parametrize("finished", [1, 3, 4, 6, 7])
 def test_interrupted_after_any_batch_the_rows_are_the_same(tmp_path: Path, quick: Rows, finished: int) -> None:
-    # Also where the step size of the followers is known before the others are done: they must not change batches.
+    # Also where the step size of the followers is known before the others are done: they must not change groups.
     seen: list[Event] = []
 
     def act(event: Event) -> None:
@@ -180,14 +180,14 @@ def test_interrupted_after_any_batch_the_rows_are_the_same(tmp_path: Path, quick
 
 
 def stopped_half_way(folder: Path) -> Store:
-    """A store with some rows of the quick experiment, and a checkpoint of a batch of two runs."""
-    batches: list[Event] = []
+    """A store with some rows of the quick experiment, and a checkpoint of a group of two runs."""
+    kept: list[Event] = []
 
     def act(event: Event) -> None:
-        batches.extend([event] if isinstance(event, Finished) else [])
-        if isinstance(event, Saved) and len(batches) == 1 and event.k > 20:
+        kept.extend([event] if isinstance(event, Finished) else [])
+        if isinstance(event, Saved) and len(kept) == 1 and event.k > 20:
             os.kill(os.getpid(), signal.SIGTERM)
-            batches.append(event)
+            kept.append(event)
 
     _, store = carried_out(QUICK, folder, listener=Diary(act), save_every=0.0)
     assert len(store.digests()) == 2
@@ -223,7 +223,7 @@ def test_an_experiment_changed_half_way_keeps_what_is_still_asked_for(
     assert outcome.complete
     for digest, rows in rows_of(store).items():
         if digest in quick:
-            # Runs are in other batches after a change, which rounds their last digits otherwise.
+            # Runs are in other groups after a change, which changes the rounding of their last digits.
             assert [row[:2] for row in rows] == [row[:2] for row in quick[digest]]
             assert [row[2] for row in rows] == pytest.approx([row[2] for row in quick[digest]], rel=1e-4)
 
@@ -256,7 +256,7 @@ def test_a_checkpoint_that_does_not_fit_is_told_of_and_its_runs_start_again(
 
 def test_facts_of_another_version_of_a_problem_are_not_used(tmp_path: Path, quick: Rows) -> None:
     store = Store.open(tmp_path / "store")
-    choice = Spec.parse(QUICK).choice
+    choice = Spec.parse(QUICK).problem_choice
     facts = facts_of(choice, store, keep=True)
     (kept,) = (tmp_path / "store" / "problems").iterdir()
     store.save_facts(kept.stem, replace(facts, fingerprint="older", examples=1))
@@ -275,6 +275,28 @@ def test_a_truncated_chunk_is_put_aside_and_made_again(
     assert rows_of(store) == quick
     assert "damaged" in caplog.text
     assert [damage.path.parent.name for damage in store.damaged] == ["damaged"]
+
+
+UNSEEDED = """
+import torch
+from memgrad.problems import Problem
+
+def problem():
+    inputs = torch.randn(20, 3)
+    return Problem("unseeded", (inputs, inputs[:, :1]), lambda: torch.nn.Linear(3, 1), torch.nn.functional.mse_loss)
+"""
+
+
+def test_a_problem_that_is_another_one_in_each_process_is_refused_before_rows_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(UNSEEDED)
+    text = 'problem = "own.py:problem"\nsteps = 5\nbatch = 4\nseeds = 2\n[[methods]]\noptimizer = "SGD"\nlr = 0.1\n'
+    spec, store = Spec.load(spec_file(tmp_path, text)), Store.open(tmp_path / "store")
+    with pytest.raises(ValueError, match=r"'unseeded' differs from one process to the next: its training inputs"):
+        execute(spec, store, LocalEngine(1))
+    assert len(store.digests()) == 0
+    (tmp_path / "own.py").write_text(UNSEEDED.replace("(20, 3)", "(20, 3, generator=torch.Generator().manual_seed(0))"))
+    assert execute(spec, store, LocalEngine(1)).complete
+    assert len(store.digests()) == 2
 
 
 @pytest.fixture
@@ -310,7 +332,10 @@ def test_a_full_disk_is_named_and_nothing_is_lost(small_disk: Path, quick: Rows)
             filled.append(fill(small_disk))
 
     engine = Here()
-    with pytest.raises(OSError, match=r"No space left on device: nothing was written, .* is lost; free some space"):
+    with pytest.raises(
+        OSError,
+        match=r"No space left on device: this file was not written, .* is lost; free some space.* is trained again",
+    ):
         carried_out(QUICK, small_disk / "store", engine, listener=Diary(act))
     assert engine.closed
     store = Store.open(small_disk / "store")
@@ -320,6 +345,14 @@ def test_a_full_disk_is_named_and_nothing_is_lost(small_disk: Path, quick: Rows)
     outcome, store = carried_out(QUICK, small_disk / "store")
     assert (outcome.complete, outcome.there) == (True, 2)
     assert rows_of(store) == quick
+
+
+@pytest.mark.parametrize("device", ["foo", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused_before_a_worker_is_started(tmp_path: Path, device: str) -> None:
+    engine = LocalEngine(1)
+    with pytest.raises(ValueError, match=rf"device.* '{device}'"):
+        execute(Spec.parse(QUICK), Store.open(tmp_path / "store"), engine, device=device)
+    assert multiprocessing.active_children() == []
 
 
 def test_a_second_driver_on_the_store_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
@@ -405,14 +438,14 @@ def test_what_ends_its_worker_is_tried_twice_more_what_raises_is_not_and_the_res
     assert (outcome.trained, len(outcome.failed), outcome.waiting) == (1, 2, ("follower",))
     by_lr = {run.lr: outcome.failed[run.digest] for run in outcome.runs if run.digest in outcome.failed}
     assert by_lr[100.0] == "RuntimeError: weights beyond 10 are [strange]"
-    assert by_lr[1e8] == "tried 3 times: its process was ended by SIGKILL (out of memory?)"
+    assert by_lr[1e8] == "tried 3 times: its process was killed by SIGKILL (out of memory?)"
     assert len([event for event in diary.events if isinstance(event, Lost)]) == 3
     assert len([event for event in diary.events if isinstance(event, Failed)]) == 1
 
 
 @pytest.mark.parametrize("workers", [0, -1])
 def test_an_engine_without_workers_is_refused(workers: int) -> None:
-    with pytest.raises(ValueError, match=f"the number of workers is at least 1, got {workers}"):
+    with pytest.raises(ValueError, match=f"the number of workers must be at least 1, got {workers}"):
         LocalEngine(workers)
 
 

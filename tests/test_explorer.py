@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
+import math
 import re
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from explorer_golden import GOLDEN, cases, differences, name_of
+from explorer_golden import GOLDEN, MIXTURES, NOT_ON_THE_PAGE, cases, differences, name_of
 from typer.testing import CliRunner, Result
 
 from memgrad import Exponential, explorer
@@ -66,6 +70,42 @@ def test_the_library_still_computes_the_golden_numbers() -> None:
     assert wrong == [], "if the library is right, run `python tests/explorer_golden.py`"
 
 
+def poly(p: int, k: int) -> Any:
+    """The weights of polynomial memory of an integer degree p: binomials (j+p-1 over j), divided by their sum."""
+    binomials = [math.comb(j + p - 1, j) for j in range(k + 1)]
+    return np.array([each / sum(binomials) for each in binomials])
+
+
+def exponential(beta: float, k: int) -> Any:
+    powers = beta ** np.arange(k, -1, -1)
+    return powers / powers.sum()
+
+
+def newest(k: int) -> Any:
+    return np.eye(k + 1)[k]
+
+
+# The weights of the golden mixtures by formulas of their own; a sum of powers is written without averages.
+CLOSED_FORMS: dict[str, Callable[[int], Any]] = {
+    "sum*exp:0.9": lambda k: 0.9 ** np.arange(k, -1, -1),
+    "sum*poly:4": lambda k: (k + 4) / 4 * poly(4, k),
+    "inst + 0.9*sum*exp:0.9": lambda k: newest(k) + 0.9 ** np.arange(k + 1, 0, -1),
+    "inst + 0.25*(1+k)*poly:4": lambda k: newest(k) + (k + 1) / 4 * poly(4, k),
+    "inst + (1+k)^0.15*poly:8": lambda k: newest(k) + (k + 1) ** 0.15 * poly(8, k),
+    "exp:0.9 + 5*exp:0.9999": lambda k: exponential(0.9, k) + 5 * exponential(0.9999, k),
+}
+
+
+def test_the_golden_numbers_of_mixtures_are_those_of_closed_forms() -> None:
+    kept = [each for each in json.loads(GOLDEN.read_text()) if each["function"] in NOT_ON_THE_PAGE]
+    assert {each["arguments"][0] for each in kept} == set(MIXTURES) == set(CLOSED_FORMS)
+    for each in kept:
+        text, k = each["arguments"]
+        weights = CLOSED_FORMS[text]
+        expected = weights(k) if each["function"] == "mixtureWeights" else [weights(step).sum() for step in k]
+        np.testing.assert_allclose(each["result"], expected, rtol=1e-10, err_msg=name_of(each))
+
+
 def test_golden_numbers_that_are_slightly_off_are_noticed() -> None:
     for case in json.loads(GOLDEN.read_text()):
         off = json.loads(json.dumps(case["result"]), parse_float=lambda text: float(text) * (1 + 1e-3))
@@ -103,7 +143,7 @@ def test_explore_says_what_to_do_without_a_browser(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--memory", "ploy:2"], "Did you mean 'poly:2'?"),
+        (["--memory", "ploy:2"], "did you mean 'poly:2'?"),
         (["--memory", "decays:0,0.5"], "shows the memories poly, exp"),
         (["--preset", "7"], "--preset"),
     ],
@@ -135,6 +175,37 @@ def test_the_server_answers_with_the_page_to_this_machine_alone() -> None:
         with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/../__init__.py")
         refused.value.close()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_the_server_answers_by_its_own_names_alone(method: str) -> None:
+    with loopback() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        port = server.server_address[1]
+
+        def status(*hosts: str, path: str = "/") -> tuple[int, int, int]:
+            """The answer's status, its length as it says, and its length."""
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.putrequest(method, path, skip_host=True)
+            for host in hosts:
+                connection.putheader("Host", host)
+            connection.endheaders()
+            answer = connection.getresponse()
+            found = answer.status, int(answer.headers["Content-Length"]), len(answer.read())
+            connection.close()
+            return found
+
+        size = explorer.PAGE.stat().st_size
+        for host in ("127.0.0.1", "localhost", "LocalHost", "[::1]"):
+            assert status(f"{host}:{port}") == (200, size, size if method == "GET" else 0)
+        refused = ["evil.example", f"evil.example:{port}", "localhost", "127.0.0.1", f"localhost:{port + 1}", "",
+                   f"localhost.evil.example:{port}", f"127.0.0.1:{port}@evil.example"]  # fmt: skip
+        assert {host: status(host)[0] for host in refused} == dict.fromkeys(refused, 421)
+        assert status()[0] == status(f"localhost:{port}", f"localhost:{port}")[0] == 421
+        assert status(f"localhost:{port}", path="/secret")[0] == 404
         server.shutdown()
         thread.join()
 
@@ -210,7 +281,7 @@ class Visit:
 
 
 def test_the_page_computes_what_the_library_computes(browser: Any) -> None:
-    golden = json.loads(GOLDEN.read_text())
+    golden = [each for each in json.loads(GOLDEN.read_text()) if each["function"] not in NOT_ON_THE_PAGE]
     with Visit(browser) as visit:
         found = json.loads(
             visit.ask(
@@ -529,7 +600,7 @@ def test_nothing_is_wider_than_a_phone(browser: Any) -> None:
 def test_the_theme_follows_the_system_until_it_is_chosen(browser: Any) -> None:
     with Visit(browser, theme="dark") as visit:
         assert visit.ask("() => document.documentElement.dataset.theme") == "dark"
-        visit.page.get_by_role("button", name="Switch to light colours").click()
+        visit.page.get_by_role("button", name="Switch to light colors").click()
         visit.settle()
         assert visit.ask("() => document.documentElement.dataset.theme") == "light"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memgrad import figures
-from memgrad.memory import Exponential, Instantaneous, Polynomial
+from memgrad.memory import Exponential, Instantaneous, Mixture, Polynomial
 from memgrad.problems import datasets
 
 
@@ -43,6 +43,39 @@ def test_own_memories_can_be_drawn() -> None:
     legend = figure.axes[0].get_legend()
     assert legend is not None
     assert len(legend.get_texts()) == 3
+
+
+def test_weights_of_mixtures_are_drawn_as_their_closed_forms_with_the_gain_in_the_legend() -> None:
+    """Nesterov: 0.9^(age + 1), and 1 more for the newest; linear memory: 2 (j + 1)/((k + 1)(k + 2))."""
+    mixtures = {"Nesterov": Mixture.parse("inst + 0.9*sum*exp:0.9"), "linear": Polynomial(2)}
+    figure = figures.mixture_weights(mixtures, k=50)
+    age = np.arange(51)
+    drawn = {line.get_label(): np.asarray(line.get_ydata()) for line in figure.axes[0].lines}
+    assert set(drawn) == {f"Nesterov (gain {(1 - 0.9**52) / 0.1:.4g})", "linear (gain 1)"}
+    nesterov, linear = drawn.values()
+    np.testing.assert_allclose(nesterov, 0.9 ** (age + 1) + (age == 0), rtol=1e-12)
+    np.testing.assert_allclose(linear, 2 * (51 - age) / (51 * 52), rtol=1e-12)
+    assert figure.axes[0].get_yscale() == "log"
+
+
+def test_weights_of_one_size_are_drawn_on_a_linear_axis_from_0() -> None:
+    axes = figures.mixture_weights({"all alike": 3 * Polynomial(1)}, k=9).axes[0]
+    np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata()), 0.3, rtol=1e-12)
+    assert axes.get_yscale() == "linear"
+    assert axes.get_ylim()[0] == 0
+
+
+def test_a_single_weight_is_drawn_as_a_point() -> None:
+    line = figures.mixture_weights({"SGD": Instantaneous(), "linear": Polynomial(2)}, k=100).axes[0].lines[0]
+    y = np.asarray(line.get_ydata())
+    assert y[0] == 1
+    assert np.isnan(y[1:]).all()  # a logarithmic axis has no place for zeros
+    assert line.get_marker() == "o"
+
+
+def test_no_mixture_is_nothing_to_draw() -> None:
+    with pytest.raises(ValueError, match="at least one memory or mixture to draw, got none"):
+        figures.mixture_weights({}, k=10)
 
 
 def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_the_value_of_the_lagrangian() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="no memory function"):
         MemoryLagrangian("power:0.8", value)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"one number a path, shape \(3,\), got \(3, 1\)"):
+    with pytest.raises(ValueError, match=r"one number per path, shape \(3,\), got \(3, 1\)"):
         MemoryLagrangian("poly:2", lambda x: x[:, :1])(np.ones((3, 2)), np.ones((3, 2)), np.ones(3))  # type: ignore[arg-type]
     equation = MemoryFlow("poly:2", gradient=gradient)
     failed = solve(equation, 5.0, [1.0, 1.0], max_evaluations=20)

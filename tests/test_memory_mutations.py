@@ -25,7 +25,7 @@ from memory_table import (
 )
 
 import memgrad.memory.base
-import memgrad.memory.passport
+import memgrad.memory.long_past
 from memgrad.memory import Memory
 
 Check = Callable[[Case], None]
@@ -163,9 +163,9 @@ def test_a_wrong_statistic_is_caught(monkeypatch: pytest.MonkeyPatch, case: Case
 
 
 def test_a_tie_that_does_not_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = FAMILY["Polynomial"].case(1.0)
+    case = FAMILY["PowerDecay"].case(1.0)
     check_passport(case, 9)  # five of ten equal weights are older than age 4
-    monkeypatch.setattr(memgrad.memory.passport, "HALF", 0.5 - 1e-12)
+    monkeypatch.setattr(memgrad.memory.long_past, "_TIE_IN_A_WALK", -1e-12)
     with pytest.raises(AssertionError, match="half-life"):
         check_passport(case, 9)
 

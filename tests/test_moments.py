@@ -481,7 +481,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     (
         "noise of another shape",
         lambda: moments(quadratic(GradientFlow, h=np.eye(2), noise=np.eye(3)), 1.0, [1.0, 1.0]),
-        r"one row a coordinate, 2 of them, got the shape \(3, 3\)",
+        r"one row per coordinate, 2 of them, got the shape \(3, 3\)",
     ),
     ("p <= 1/2", lambda: on(MemoryFlow, "poly:0.5"), "p > 1/2"),
     ("method", lambda: moments(on(GradientFlow), 1.0, 1.0, method="exact"), "unknown method 'exact'; known: auto"),

@@ -192,13 +192,13 @@ def test_points_that_are_not_contiguous_or_not_float_are_taken() -> None:
 def test_objectives_do_not_import_torch() -> None:
     code = (
         "import sys, numpy as np; from memgrad.problems.objectives import FAMILIES, Objective, Logistic;"
-        "Objective.parse('su').gradient(np.ones(2)); Logistic(np.ones((2, 1)), np.array([0, 1])).minimiser;"
+        "Objective.parse('su').gradient(np.ones(2)); Logistic(np.ones((2, 1)), np.array([0, 1])).minimizer;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-# --- minimisers and constants --------------------------------------------------------------------------------------
+# --- minimizers and constants --------------------------------------------------------------------------------------
 
 
 @every_row
@@ -206,7 +206,7 @@ def test_the_constants_are_those_derived_by_hand(row: Row) -> None:
     assert pytest.approx(row.L) == row.objective.L
     assert row.objective.mu == pytest.approx(row.mu, abs=1e-15)
     assert row.objective.tau == row.tau
-    assert (row.objective.minimiser is None) == (row.tau is None)
+    assert (row.objective.minimizer is None) == (row.tau is None)
 
 
 def test_the_constants_of_power_law_features_are_squared_singular_values() -> None:
@@ -217,7 +217,7 @@ def test_the_constants_of_power_law_features_are_squared_singular_values() -> No
 
 @every_objective
 def test_no_point_is_below_the_minimum(objective: Objective) -> None:
-    x = objective.minimiser
+    x = objective.minimizer
     if x is None:
         assert objective.minimum == -math.inf
         return
@@ -242,7 +242,7 @@ def test_the_constants_satisfy_their_inequalities(objective: Objective, one: lis
     assert np.linalg.norm(g - h) <= smoothness * distance * (1 + 1e-9) + slack
     assert (g - h) @ (x - y) >= objective.mu * distance**2 * (1 - 1e-9) - slack
     if objective.tau is not None:
-        assert g @ (x - objective.minimiser) >= objective.tau * (objective.value(x) - objective.minimum) - slack
+        assert g @ (x - objective.minimizer) >= objective.tau * (objective.value(x) - objective.minimum) - slack
 
 
 @every_objective
@@ -255,8 +255,8 @@ def test_the_hessian_lies_between_mu_and_l(objective: Objective, one: list[float
 
 
 def ratio(objective: Objective, x: Array) -> Any:
-    assert objective.minimiser is not None
-    y = x - objective.minimiser
+    assert objective.minimizer is not None
+    y = x - objective.minimizer
     return (objective.gradient(x) * y).sum(-1) / (objective.value(x) - objective.minimum)
 
 
@@ -292,26 +292,31 @@ def test_the_local_constant_of_the_quartic_is_the_papers() -> None:
     assert LogCosh().local_L(3.0) == 1.0
 
 
-def test_the_logistic_minimiser_is_that_of_scipy() -> None:
+def test_the_old_name_of_the_minimizer_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match=r"minimiser is deprecated; use Objective\.minimizer"):
+        assert np.array_equal(Objective.parse("su").minimiser, [0.0, 0.0])
+
+
+def test_the_logistic_minimizer_is_that_of_scipy() -> None:
     from scipy.optimize import minimize
 
     objective = Logistic(INPUTS, LABELS, l2=0.01)
     found = minimize(objective.value, np.zeros(3), jac=objective.gradient, tol=1e-12)
-    assert objective.minimiser == pytest.approx(found.x, abs=1e-6)  # BFGS stops at about the root of epsilon
+    assert objective.minimizer == pytest.approx(found.x, abs=1e-6)  # BFGS stops at about the root of epsilon
 
 
-def test_separable_data_have_no_logistic_minimiser_without_l2() -> None:
+def test_separable_data_have_no_logistic_minimizer_without_l2() -> None:
     inputs, labels = np.array([[1.0], [2.0], [-1.0]]), np.array([1, 1, 0])
-    assert Logistic(inputs, labels).minimiser is None
+    assert Logistic(inputs, labels).minimizer is None
     assert Logistic(inputs, labels).tau is None
     assert Logistic(inputs, labels).minimum == 0
-    assert Logistic(inputs, labels, l2=0.1).minimiser is not None
+    assert Logistic(inputs, labels, l2=0.1).minimizer is not None
 
 
 def test_almost_separable_data_are_refused_with_the_way_out() -> None:
     inputs, labels = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([1, 1, 0])
     with pytest.raises(ValueError, match=r"give it an L2 term, such as l2=1e-4"):
-        _ = Logistic(inputs, labels).minimiser
+        _ = Logistic(inputs, labels).minimizer
 
 
 # --- noise ---------------------------------------------------------------------------------------------------------
@@ -403,8 +408,8 @@ def test_every_family_shows_an_example_that_works() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("hubert:1", "Did you mean 'huber:1'"),
-        ("nothing", "known objectives: su, quadratic"),
+        ("hubert:1", "did you mean 'huber:1'"),
+        ("nothing", "Known objectives: su, quadratic"),
         ("quadratic", "does not give spectrum"),
         ("quadratic:x", "needs a number where it says 'x'"),
         ("quadratic:1,rotation=matrix", "only be given in code"),
@@ -418,7 +423,7 @@ def test_every_family_shows_an_example_that_works() -> None:
         ("su:1", "takes no parameter but sigma"),
         ("constant:1,sigma=-1", "needs a finite sigma >= 0, got sigma=-1.0"),
         ("powerlaw:1,1,ambient=3", "needs a finite ambient >= 10"),
-        ("logistic", r"is made of data.*Logistic\(inputs, targets\)"),
+        ("logistic", r"is defined by data.*Logistic\(inputs, targets\)"),
     ],
 )
 def test_bad_text_is_refused_with_the_value_and_the_rule(text: str, complaint: str) -> None:
@@ -451,5 +456,5 @@ def test_objectives_are_frozen_values() -> None:
     with pytest.raises(FrozenInstanceError):
         SU.spectrum = (1.0,)  # type: ignore[misc]
     bottom = LeastSquares(INPUTS, TARGETS)
-    bottom.minimiser[:] = 0
-    assert np.any(bottom.minimiser != 0)
+    bottom.minimizer[:] = 0
+    assert np.any(bottom.minimizer != 0)

@@ -248,7 +248,8 @@ def test_adana_takes_the_step_of_its_definition() -> None:
     """ADana is x - lr [(g + (1+k)^{1-kappa} u) / (sqrt v + eps) + omega/(k+1) x], all by hand for delta = 1."""
     gradients, lr, kappa, omega = [2.0, -1.0, 0.5, 3.0], 0.1, 0.6, 1.5
     feed = iter(gradients)
-    make = lambda x: ADana(x, lr=lr, delta=1.0, kappa=kappa, omega=omega, eps=0.01)  # noqa: E731
+    options = {"delta": 1.0, "kappa": kappa, "omega": omega, "eps": 0.01, "through_lr": True}
+    make = lambda x: ADana(x, lr=lr, **options)  # noqa: E731
     found = path(make, lambda x: np.array([next(feed)]), [1.0], 4)
     x = 1.0
     for k, g in enumerate(gradients):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +18,8 @@ from typer.testing import CliRunner, Result
 from memgrad.cli import app
 from memgrad.figures.style import EXACT
 from memgrad.paper import figures as paper_figures
-from memgrad.paper.catalogue import FIGURES
-from memgrad.paper.figures import Drawn, draw
+from memgrad.paper.catalogue import FIGURES, SYNTHETIC
+from memgrad.paper.figures import Picture, draw
 from memgrad.paper.settings import (
     AmplificationSettings,
     ConstantNoiseSettings,
@@ -42,8 +43,8 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, Drawn]:
-    return {name: draw(name, settings=SMALL.get(name)) for name in FIGURES}
+def drawn() -> dict[str, Picture]:
+    return {name: draw(name, settings=SMALL.get(name)) for name in SYNTHETIC}
 
 
 def line_data(figure: Figure, panel: int) -> list[tuple[Any, Any]]:
@@ -56,26 +57,26 @@ def has_line(figure: Figure, panel: int, x: Any, y: Any) -> bool:
     )
 
 
-def test_every_figure_can_be_drawn_and_has_its_table(drawn: dict[str, Drawn]) -> None:
+def test_every_figure_can_be_drawn_and_has_its_table(drawn: dict[str, Picture]) -> None:
     for name, each in drawn.items():
         lengths = {len(column) for column in each.columns.values()}
         assert len(lengths) == 1, name
         assert lengths.pop() > 10, name
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name != "memories"])
-def test_the_settings_are_written_on_the_figure(name: str, drawn: dict[str, Drawn]) -> None:
+@pytest.mark.parametrize("name", [name for name in SYNTHETIC if name != "memories"])
+def test_the_settings_are_written_on_the_figure(name: str, drawn: dict[str, Picture]) -> None:
     settings = SMALL.get(name, FIGURES[name].settings)
     assert drawn[name].figure.get_supxlabel().replace("\n", " ") == settings.caption()
 
 
-def test_axes_are_labelled(drawn: dict[str, Drawn]) -> None:
+def test_axes_are_labelled(drawn: dict[str, Picture]) -> None:
     for name, each in drawn.items():
         assert any(axes.get_xlabel() for axes in each.figure.axes), name
         assert any(axes.get_ylabel() for axes in each.figure.axes), name
 
 
-def test_amplification_shows_paths_losses_and_exact_means(drawn: dict[str, Drawn]) -> None:
+def test_amplification_shows_paths_losses_and_exact_means(drawn: dict[str, Picture]) -> None:
     figure, found = drawn["hb-amplification"].figure, drawn["hb-amplification"].result
     for each in (found.memory, found.nesterov):
         assert has_line(figure, 0, *each.x.T)
@@ -85,7 +86,7 @@ def test_amplification_shows_paths_losses_and_exact_means(drawn: dict[str, Drawn
         assert has_line(figure, 2, found.t, each.exact)
 
 
-def test_the_time_warp_shows_both_equations_and_the_warped_one(drawn: dict[str, Drawn]) -> None:
+def test_the_time_warp_shows_both_equations_and_the_warped_one(drawn: dict[str, Picture]) -> None:
     figure, found = drawn["time-warp"].figure, drawn["time-warp"].result
     assert has_line(figure, 0, *found.memory_x.T)
     assert has_line(figure, 0, *found.nesterov_x.T)
@@ -96,7 +97,7 @@ def test_the_time_warp_shows_both_equations_and_the_warped_one(drawn: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["verif-noise", "verif-noise-quadratic"])
-def test_velocities_are_shown_with_their_exact_moments(name: str, drawn: dict[str, Drawn]) -> None:
+def test_velocities_are_shown_with_their_exact_moments(name: str, drawn: dict[str, Picture]) -> None:
     figure, found = drawn[name].figure, drawn[name].result
     for panel, each in enumerate((found.memory, found.nesterov)):
         assert has_line(figure, panel, found.t, each.mean)
@@ -107,7 +108,7 @@ def test_velocities_are_shown_with_their_exact_moments(name: str, drawn: dict[st
         assert band[:, 1].max() == pytest.approx((each.mean + each.sd).max())
 
 
-def test_second_moments_are_shown_with_their_closed_form(drawn: dict[str, Drawn]) -> None:
+def test_second_moments_are_shown_with_their_closed_form(drawn: dict[str, Picture]) -> None:
     figure, found = drawn["quadratic-variance"].figure, drawn["quadratic-variance"].result
     for i in range(3):
         assert has_line(figure, 0, found.t, found.nesterov[:, i])
@@ -116,14 +117,14 @@ def test_second_moments_are_shown_with_their_closed_form(drawn: dict[str, Drawn]
     assert has_line(figure, 0, found.t, found.t / 8)
 
 
-def test_the_bounds_meet_at_the_root_of_mu(drawn: dict[str, Drawn]) -> None:
+def test_the_bounds_meet_at_the_root_of_mu(drawn: dict[str, Picture]) -> None:
     axes = drawn["bound-beta"].figure.axes[0]
     dot = axes.lines[-1]
     assert np.asarray(dot.get_xdata())[0] == pytest.approx(np.sqrt(10))
     assert "3.162" in axes.texts[0].get_text()
 
 
-def test_the_region_shows_the_optimal_and_the_approximate_solution(drawn: dict[str, Drawn]) -> None:
+def test_the_region_shows_the_optimal_and_the_approximate_solution(drawn: dict[str, Picture]) -> None:
     points = [(float(x[0]), float(y[0])) for x, y in line_data(drawn["bound-beta-2"].figure, 0) if len(x) == 1]
     (best, gamma), (simple, lower) = points
     assert best + gamma == pytest.approx(2.5)
@@ -131,7 +132,7 @@ def test_the_region_shows_the_optimal_and_the_approximate_solution(drawn: dict[s
     assert gamma == pytest.approx(0.5 * best / (1 + best**2 / 10))  # on the curve
 
 
-def test_the_equations_of_the_appendix_stand_side_by_side(drawn: dict[str, Drawn]) -> None:
+def test_the_equations_of_the_appendix_stand_side_by_side(drawn: dict[str, Picture]) -> None:
     figure, found = drawn["odes"].figure, drawn["odes"].result
     assert len(figure.axes) == 4 * 3  # constant, quadratic, exponential; momentum and memory, path and loss
     for i, each in enumerate(found.descents):
@@ -145,7 +146,7 @@ def test_the_equations_of_the_appendix_stand_side_by_side(drawn: dict[str, Drawn
     assert len(exact) == 1
 
 
-def test_smoothing_shows_a_run_means_and_losses(drawn: dict[str, Drawn]) -> None:
+def test_smoothing_shows_a_run_means_and_losses(drawn: dict[str, Picture]) -> None:
     figure, found = drawn["p-verification"].figure, drawn["p-verification"].result
     k = np.arange(61)
     for i in range(3):
@@ -156,16 +157,33 @@ def test_smoothing_shows_a_run_means_and_losses(drawn: dict[str, Drawn]) -> None
     assert sorted(bands) == pytest.approx(sorted((found.mean_loss + 1.96 * found.error_loss).max(axis=1)))
 
 
+def test_every_figure_says_where_it_is_in_the_paper_and_is_drawn_by_a_function() -> None:
+    assert {FIGURES[name].where for name in ("results", "odes", "ratios")} == {
+        "Fig. results_iterations_main",
+        "App. F",
+        "Sec. 5",
+    }
+    for figure in FIGURES.values():
+        module, _, function = figure.drawn_by.partition(".")
+        assert callable(getattr(import_module(f"memgrad.paper.{module}"), function)), figure.name
+        assert (figure.settings is None) == bool(figure.needs), figure.name
+
+
+def test_a_figure_of_training_needs_evidence() -> None:
+    with pytest.raises(ValueError, match="'padam' needs the evidence of polyadam, got none"):
+        draw("padam")
+
+
 def test_wrong_settings_and_needless_seeds_are_refused() -> None:
     with pytest.raises(TypeError, match="takes SmoothingSettings, got settings of type OdesSettings"):
         draw("p-verification", settings=OdesSettings())
     with pytest.raises(ValueError, match="'bound-beta' does not depend on a seed, got seed=1; these do: hb-ampl"):
         draw("bound-beta", seed=1)
-    with pytest.raises(ValueError, match="Did you mean 'verif-noise'"):
+    with pytest.raises(ValueError, match="did you mean 'verif-noise'"):
         draw("verif-nose")
 
 
-def test_a_table_is_read_back_as_it_was(tmp_path: Path, drawn: dict[str, Drawn]) -> None:
+def test_a_table_is_read_back_as_it_was(tmp_path: Path, drawn: dict[str, Picture]) -> None:
     columns = drawn["odes"].columns
     with write_table(columns, tmp_path / "odes.csv", about=drawn["odes"].about()).open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -210,22 +228,22 @@ def test_a_figure_is_drawn_by_a_command(tmp_path: Path) -> None:
 
 def test_all_figures_are_drawn_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: dict[str, int | None] = {}
-    one = Drawn(Figure(), {"a": np.arange(3)}, SmoothingSettings())
+    one = Picture(Figure(), {"a": np.arange(3)}, SmoothingSettings())
 
-    def noted(name: str, *, seed: int | None, progress: object) -> Drawn:
+    def noted(name: str, *, seed: int | None, progress: object) -> Picture:
         seeds[name] = seed
         return one
 
     monkeypatch.setattr(paper_figures, "draw", noted)
     result = run("plot", "all", "--out", str(tmp_path), "--ending", "svg", "--seed", "2")
     assert result.exit_code == 0, result.output
-    assert seeds == {name: 2 if each.is_random else None for name, each in FIGURES.items()}
+    assert seeds == {name: 2 if each.is_random else None for name, each in SYNTHETIC.items()}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        f"{name}.{ending}" for name in FIGURES for ending in ("csv", "json", "svg")
+        f"{name}.{ending}" for name in SYNTHETIC for ending in ("csv", "json", "svg")
     )
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_each_command_says_what_to_type(name: str) -> None:
     result = run("plot", name, "--help")
     assert result.exit_code == 0

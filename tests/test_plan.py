@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from memgrad.experiments.choice import Facts, ProblemChoice, facts_about, share_of
-from memgrad.experiments.order import Order
-from memgrad.experiments.plan import Batch, batches, batches_of, expand, remaining, runs_in
-from memgrad.experiments.recipe import Recipe
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.train import Training
+from memgrad.experiments.planning.plan import RunGroup, expand, remaining, run_groups, run_groups_of, runs_in
+from memgrad.experiments.planning.problem_choice import Facts, ProblemChoice, facts_about, share_of
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.training.minibatch_order import MinibatchOrder
+from memgrad.experiments.training.train import Training
 from memgrad.problems import Problem
 
 FACTS = Facts("p", "f", examples=100, batch_size=8, stack_width=6, metrics=("loss", "step_norm"), nbytes=0)
@@ -66,8 +66,8 @@ def some_run(**changes: Any) -> Run:
         {"fingerprint": "g"},
         {"examples": 99},
         {"dtype": "float64"},
-        {"batch": 9},
-        {"batch": None},
+        {"batch_size": 9},
+        {"batch_size": None},
         {"steps": 21},
         {"evaluate_at": (0, 9, 20)},
         {"metrics": ("loss", "step_norm")},
@@ -89,7 +89,7 @@ def test_whatever_decides_the_numbers_is_in_the_digest(change: dict[str, Any]) -
 
 def test_a_digest_is_that_of_plain_data_and_survives_a_round_trip() -> None:
     run = some_run(recipe=Recipe.of("AdamW", betas=[0.8, 0.9]), seldom=(("loss", (0, 20)),), gradient_examples=7)
-    again = Run.from_dict(json.loads(json.dumps(run.as_dict())))
+    again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
     assert (again, again.digest) == (run, run.digest)
     assert len(run.digest) == 32
 
@@ -135,7 +135,7 @@ def test_metrics_have_the_times_the_spec_gives_them() -> None:
 @pytest.mark.parametrize("times", ["{ loss = 3 }", "{ loss = 3, step_norm = 5, accuracy = 2 }"])
 def test_a_table_of_times_has_exactly_the_metrics(times: str) -> None:
     with pytest.raises(
-        ValueError, match=r"evaluate\.times has .*; a table there has each metric .*: loss, step_norm\."
+        ValueError, match=r"evaluate\.times has .*; as a table it needs each metric .*: loss, step_norm\."
     ):
         digests(TEXT.replace("evaluate.times = 3", f"evaluate.times = {times}"))
 
@@ -213,8 +213,8 @@ def test_a_parameter_without_an_axis_is_planned_and_trained(tmp_path: Path) -> N
     facts = facts_about(ProblemChoice(str(tmp_path / "mine.py")), problem)
     spec = spec_of(TEXT.replace("batch = 10", "batch = 4"))
     runs = runs_in(expand(spec, facts, {}))
-    for batch in (runs, runs[:1]):
-        *_, last = Training(problem, batch).events()
+    for group in (runs, runs[:1]):
+        *_, last = Training(problem, group).events()
         assert len(last.chunk.value) > 0  # type: ignore[union-attr]  # the last event is Finished
 
 
@@ -234,15 +234,15 @@ def test_a_parameter_without_an_axis_is_planned_and_trained(tmp_path: Path) -> N
 )
 def test_an_epoch_has_as_many_steps_as_whole_minibatches(written: str, steps: int, batch: int | None) -> None:
     runs = runs_in(expand(spec_of(TEXT.replace("steps = 20\nbatch = 10", written)), FACTS, {}))
-    assert {(run.steps, run.batch) for run in runs} == {(steps, batch)}
+    assert {(run.steps, run.batch_size) for run in runs} == {(steps, batch)}
 
 
 @given(st.integers(1, 40), st.data(), st.integers(0, 3))
 def test_minibatches_are_drawn_without_replacement_in_each_epoch(n: int, data: st.DataObject, epoch: int) -> None:
     size = data.draw(st.integers(1, n))
-    order = Order("p", n, size, [5])
+    order = MinibatchOrder("p", n, size, [5])
     steps = n // size
-    assert order.steps_an_epoch == steps
+    assert order.steps_per_epoch == steps
     seen = torch.cat([order.at(epoch * steps + i)[0] for i in range(steps)]).tolist()
     assert len(set(seen)) == len(seen) == steps * size
     assert set(seen) <= set(range(n))
@@ -250,7 +250,7 @@ def test_minibatches_are_drawn_without_replacement_in_each_epoch(n: int, data: s
 
 def test_every_epoch_seed_and_problem_has_an_order_of_its_own() -> None:
     def epoch(problem: str = "p", seed: int = 0, number: int = 0) -> tuple[int, ...]:
-        return tuple(Order(problem, 50, 50, [seed]).at(number)[0].tolist())
+        return tuple(MinibatchOrder(problem, 50, 50, [seed]).at(number)[0].tolist())
 
     different = [epoch(), epoch(problem="q"), epoch(seed=1), epoch(number=1), tuple(range(50))]
     assert len(set(different)) == len(different)
@@ -258,14 +258,16 @@ def test_every_epoch_seed_and_problem_has_an_order_of_its_own() -> None:
 
 
 def test_an_order_can_begin_anywhere_and_does_not_depend_on_the_other_runs() -> None:
-    together, alone = Order("p", 10, 3, [4, 2, 4]), Order("p", 10, 3, [2])
+    together, alone = MinibatchOrder("p", 10, 3, [4, 2, 4]), MinibatchOrder("p", 10, 3, [2])
     for k in (7, 0, 5, 100):
         assert together.at(k)[1].equal(alone.at(k)[0])
         assert together.at(k)[0].equal(together.at(k)[2])
         assert not together.at(k)[0].equal(together.at(k)[1])
 
 
-def observed(recipes: Sequence[Recipe], seed: int, batch: int | None = 5) -> tuple[list[Tensor], list[list[float]]]:
+def observed(
+    recipes: Sequence[Recipe], seed: int, batch_size: int | None = 5
+) -> tuple[list[Tensor], list[list[float]]]:
     """The initial parameters of the runs, and the examples that their losses were asked for, in their order."""
     seen: list[float] = []
 
@@ -276,9 +278,9 @@ def observed(recipes: Sequence[Recipe], seed: int, batch: int | None = 5) -> tup
     starts, examples = [], []
     for recipe in recipes:
         problem = Problem("seen", (torch.ones(20, 3), torch.arange(20.0)), lambda: nn.Linear(3, 1), loss)
-        run = some_run(problem="seen", examples=20, batch=batch, steps=8, recipe=recipe, seed=seed)
+        run = some_run(problem="seen", examples=20, batch_size=batch_size, steps=8, recipe=recipe, seed=seed)
         training = Training(problem, (run,))
-        starts.append(training._method.parameters["weight"].clone())
+        starts.append(training._program.parameters["weight"].clone())
         seen.clear()
         for _ in range(8):
             training.step()
@@ -300,7 +302,7 @@ def test_runs_with_one_seed_start_alike_and_see_the_same_examples_whatever_their
 
 
 def test_a_full_batch_is_all_examples_at_every_step() -> None:
-    _, (examples,) = observed([Recipe.of("SGD")], seed=3, batch=None)
+    _, (examples,) = observed([Recipe.of("SGD")], seed=3, batch_size=None)
     assert examples == list(range(20)) * 8
 
 
@@ -314,7 +316,7 @@ def test_a_share_of_the_examples_is_always_the_same_and_has_each_once() -> None:
         share_of(problem, 51)
 
 
-# --- batches ---------------------------------------------------------------------------------------------------------
+# --- run groups -------------------------------------------------------------------------------------------------------
 
 stackable = [Recipe.of("HeavyBall"), Recipe.of("AdamW"), Recipe.of("MemSGD")]
 lone = [Recipe.of("Rprop"), Recipe.of("Adam", amsgrad=True)]
@@ -327,32 +329,32 @@ run_lists = st.lists(st.tuples(st.sampled_from([*stackable, *lone]), st.integers
 def test_batches_hold_every_run_once_and_are_no_wider_than_pays(
     runs: list[Run], width: int | None, stack_width: int
 ) -> None:
-    cut = batches(runs, replace(FACTS, stack_width=stack_width), width=width)
-    assert sorted(run.digest for batch in cut for run in batch.runs) == sorted(run.digest for run in runs)
-    for batch in cut:
-        assert 1 <= len(batch.runs) <= (stack_width if width is None else width)
-        assert len(batch.runs) == 1 or all(run.recipe in stackable for run in batch.runs)
-    assert cut == batches(list(runs), replace(FACTS, stack_width=stack_width), width=width)
+    cut = run_groups(runs, replace(FACTS, stack_width=stack_width), width=width)
+    assert sorted(run.digest for group in cut for run in group.runs) == sorted(run.digest for run in runs)
+    for group in cut:
+        assert 1 <= len(group.runs) <= (stack_width if width is None else width)
+        assert len(group.runs) == 1 or all(run.recipe in stackable for run in group.runs)
+    assert cut == run_groups(list(runs), replace(FACTS, stack_width=stack_width), width=width)
 
 
 def test_runs_that_could_be_one_stack_make_four_for_as_many_cores() -> None:
     runs = [some_run(seed=seed) for seed in range(40)]
-    assert [len(batch.runs) for batch in batches(runs, replace(FACTS, stack_width=350))] == [10] * 4
-    assert [len(batch.runs) for batch in batches(runs, replace(FACTS, stack_width=350), width=350)] == [40]
+    assert [len(group.runs) for group in run_groups(runs, replace(FACTS, stack_width=350))] == [10] * 4
+    assert [len(group.runs) for group in run_groups(runs, replace(FACTS, stack_width=350), width=350)] == [40]
 
 
 def test_a_batch_is_named_by_its_runs_and_their_order() -> None:
     one, two = some_run(seed=1), some_run(seed=2)
-    assert len({Batch((one, two)).key, Batch((two, one)).key, Batch((one,)).key}) == 3
+    assert len({RunGroup((one, two)).key, RunGroup((two, one)).key, RunGroup((one,)).key}) == 3
 
 
 def followers(best: dict[str, float]) -> list[set[str]]:
-    """The batches, as sets of runs, of an experiment of which so much is known."""
+    """The run groups, as sets of runs, of an experiment of which so much is known."""
     text = TEXT.replace("seeds = 2", "seeds = 5")
     text += '[[methods]]\nname = "c"\noptimizer = "MemSGD"\nlr = "best of a"\n'
     text += '[[methods]]\nname = "d"\noptimizer = "MemSGD"\nlr = "best of b"\n'
     spec = Spec.parse(text.replace("lr = 0.1\n", "lr = 0.3\n"))
-    return [{run.digest for run in batch.runs} for batch in batches_of(spec, expand(spec, FACTS, best), FACTS)]
+    return [{run.digest for run in group.runs} for group in run_groups_of(spec, expand(spec, FACTS, best), FACTS)]
 
 
 def test_batches_do_not_depend_on_which_step_sizes_are_selected_already() -> None:
@@ -360,14 +362,14 @@ def test_batches_do_not_depend_on_which_step_sizes_are_selected_already() -> Non
     known = {"a": 0.1, "b": 0.3}
     everything = followers(known)
     for some in itertools.chain.from_iterable(itertools.combinations(known, r) for r in range(2)):
-        assert all(batch in everything for batch in followers({name: known[name] for name in some}))
+        assert all(group in everything for group in followers({name: known[name] for name in some}))
 
 
 def test_a_follower_whose_runs_are_another_methods_is_not_trained_again() -> None:
     text = TEXT + '[[methods]]\nname = "c"\noptimizer = "HeavyBall"\nlr = "best of b"\n'
     spec = Spec.parse(text)
-    cut = batches_of(spec, expand(spec, FACTS, {"b": 0.1}), FACTS)
-    trained = [run.digest for batch in cut for run in batch.runs]
+    cut = run_groups_of(spec, expand(spec, FACTS, {"b": 0.1}), FACTS)
+    trained = [run.digest for group in cut for run in group.runs]
     assert sorted(trained) == sorted(digests(TEXT))
 
 
@@ -376,7 +378,7 @@ def test_a_follower_whose_runs_are_another_methods_is_not_trained_again() -> Non
 
 def test_what_has_its_rows_is_not_trained_again() -> None:
     runs = [some_run(seed=seed) for seed in range(12)]
-    planned = batches(runs, FACTS)
+    planned = run_groups(runs, FACTS)
     first = {run.digest for run in planned[0].runs}
     assert remaining(planned, first, []) == planned[1:]
     assert remaining(planned, {run.digest for run in runs}, []) == ()
@@ -386,21 +388,21 @@ def test_what_has_its_rows_is_not_trained_again() -> None:
 
 def test_a_checkpoint_is_gone_on_with_as_it_was_made_if_all_its_runs_are_wanted() -> None:
     runs = [some_run(seed=seed) for seed in range(12)]
-    planned = batches(runs, FACTS)
-    saved = (runs[5], runs[2])  # in an order, and in a batch, of an earlier plan
+    planned = run_groups(runs, FACTS)
+    saved = (runs[5], runs[2])  # in an order, and in a run group, of an earlier plan
     left = remaining(planned, [], [saved])
     assert left[0].runs == saved
-    assert sorted(run.digest for batch in left for run in batch.runs) == sorted(run.digest for run in runs)
+    assert sorted(run.digest for group in left for run in group.runs) == sorted(run.digest for run in runs)
     for finished, checkpoint in (({runs[5].digest}, saved), (set(), (runs[5], some_run(seed=99)))):
         left = remaining(planned, finished, [checkpoint])
-        assert len([run for batch in left for run in batch.runs]) == 12 - len(finished)
-        assert all(batch.runs != checkpoint for batch in left)
+        assert len([run for group in left for run in group.runs]) == 12 - len(finished)
+        assert all(group.runs != checkpoint for group in left)
 
 
 def test_of_two_checkpoints_with_a_run_in_common_one_is_gone_on_with() -> None:
     runs = [some_run(seed=seed) for seed in range(6)]
-    left = remaining(batches(runs, FACTS), [], [(runs[0], runs[1]), (runs[1], runs[2])])
-    trained = [run.seed for batch in left for run in batch.runs]
+    left = remaining(run_groups(runs, FACTS), [], [(runs[0], runs[1]), (runs[1], runs[2])])
+    trained = [run.seed for group in left for run in group.runs]
     assert sorted(trained) == list(range(6))
     assert left[0].runs == (runs[0], runs[1])
 

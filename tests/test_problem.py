@@ -268,7 +268,7 @@ def test_the_autoencoder_makes_pictures() -> None:
     pictures = problem.reconstructions(problem.initial_parameters(0), problem.train[0][:3])
     assert pictures.shape == (3, 28, 28)
     assert 0 < float(pictures.min()) <= float(pictures.max()) < 1
-    with pytest.raises(ValueError, match=r"problem 'small' makes no pictures"):
+    with pytest.raises(ValueError, match=r"problem 'small' has no images"):
         small().reconstructions(small().initial_parameters(0), small().train[0])
     assert (
         mnist_autoencoder(sample=True, bias=False).initial_parameters(0).keys() < problem.initial_parameters(0).keys()
@@ -393,7 +393,7 @@ def test_wrong_questions_are_answered_with_the_way_out() -> None:
     parameters = problem.initial_parameters(0)
     with pytest.raises(ValueError, match=r"no metric 'acuracy' to evaluate; known: loss, gradient_norm, accuracy"):
         problem.evaluate(parameters, metrics=["acuracy"])
-    with pytest.raises(ValueError, match="whoever takes the steps computes it"):
+    with pytest.raises(ValueError, match="the training loop computes it"):
         problem.evaluate(parameters, metrics=["step_norm"])
     with pytest.raises(ValueError, match="stacked_initial_parameters makes them"):
         problem.stacked_gradient(parameters, *problem.train)

@@ -1,4 +1,4 @@
-"""The results in the documentation are those of the scoreboard beside them, and say what was run."""
+"""The results in the documentation are those of the scoreboard, and its synthetic part is computed anew."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from memgrad.paper.claims import CLAIMS
 from memgrad.paper.scales import EXPERIMENTS, experiment
+from memgrad.paper.verdicts import CLAIMS, JUDGES, judge
+
+SYNTHETIC = [name for name, each in JUDGES.items() if not each.needs]
+"""The claims that need no data set."""
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "results"
@@ -45,6 +49,18 @@ def test_every_claim_has_a_verdict_by_the_rule_that_it_has_now(board: dict[str, 
     assert not board["skipped"]
 
 
+@pytest.mark.parametrize("claim", SYNTHETIC)
+def test_what_needs_no_data_set_is_published_as_it_is_computed_now(claim: str, board: dict[str, Any]) -> None:
+    published = next(verdict for verdict in board["verdicts"] if verdict["id"] == claim)
+    [now] = judge([claim])
+    assert (now.outcome, now.reason, now.scale) == (published["outcome"], published["reason"], published["scale"])
+    assert [number.name for number in now.numbers] == [number["name"] for number in published["numbers"]]
+    found = [(number.value, number.low, number.high) for number in now.numbers]
+    expected = [(number["value"], number["low"], number["high"]) for number in published["numbers"]]
+    # None, where there is no interval, becomes nan. The distances of S6 are those of rounding.
+    np.testing.assert_allclose(np.array(found, float), np.array(expected, float), rtol=1e-6, atol=1e-10)
+
+
 def test_what_was_run_is_what_the_scale_asks_for_now(board: dict[str, Any]) -> None:
     assert list(board["experiments"]) == list(EXPERIMENTS)
     for name, made in board["experiments"].items():
@@ -57,6 +73,25 @@ def test_the_pages_say_as_many_verdicts_as_there_are(board: dict[str, Any]) -> N
     said = ", ".join(f"{real.count(each)} {each}" for each in ("reproduced", "not reproduced", "undecided"))
     for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
         assert said in re.sub(r"\s+", " ", page.read_text(encoding="utf-8")), f"{page.name} must say: {said}"
+
+
+@pytest.mark.parametrize("claim", SYNTHETIC)
+def test_the_page_of_figures_says_the_verdict_and_its_numbers(claim: str, board: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "paper_figures.md").read_text(encoding="utf-8")
+    verdict = next(verdict for verdict in board["verdicts"] if verdict["id"] == claim)
+    [row] = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(f"| {claim} |")]
+    assert row[2] == verdict["outcome"]
+    known = [
+        number[key] for number in verdict["numbers"] for key in ("value", "low", "high") if number[key] is not None
+    ]
+    said = re.findall(r"\d+\.\d+(?:e-?\d+)?", re.sub(r"\(.*? allowed\)", "", row[3]))
+    if claim in ("S6", "S7"):  # distances as small as rounding; the farthest slope, which is a difference of numbers
+        return
+    assert said
+    for text in said:
+        digits = len(text.partition("e")[0].partition(".")[2])
+        form = f".{digits}{'e' if 'e' in text else 'f'}"
+        assert any(float(format(number, form)) == float(text) for number in known), (text, known)
 
 
 def test_figures_are_small_and_there(publish: ModuleType) -> None:

@@ -19,17 +19,17 @@ import pytest
 import torch
 from torch import nn
 
-from memgrad.experiments.choice import ProblemChoice
 from memgrad.experiments.driver import Outcome, Silent, execute
-from memgrad.experiments.engines import parcel
-from memgrad.experiments.engines import ray as engine_module
-from memgrad.experiments.engines.local import LocalEngine
-from memgrad.experiments.engines.parcel import pack, pack_optimizers, unpack, unpack_optimizers
-from memgrad.experiments.engines.ray import RayEngine
-from memgrad.experiments.events import Lost, Saved
-from memgrad.experiments.recipe import optimizer_class
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.planning.problem_choice import ProblemChoice, facts_about
+from memgrad.experiments.planning.recipe import Recipe, optimizer_class
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines import parcel
+from memgrad.experiments.training.engines import ray as engine_module
+from memgrad.experiments.training.engines.local import LocalEngine
+from memgrad.experiments.training.engines.parcel import pack, pack_code, unpack, unpack_code
+from memgrad.experiments.training.engines.ray import RayEngine
+from memgrad.experiments.training.events import Lost, Saved
 from memgrad.problems import Problem
 
 # Before Ray is imported, which reads it then: a token for these clusters alone, and none left in the home folder.
@@ -166,15 +166,15 @@ class Witness(Silent):
         self.saved: set[str] = set()
         self._meddle = meddle
 
-    def started(self, batch: Any, k: int) -> None:
+    def started(self, group: Any, k: int) -> None:
         self.starts.append(k)
         self._look()
 
-    def happened(self, batch: Any, event: Any) -> None:
+    def happened(self, group: Any, event: Any) -> None:
         if isinstance(event, Lost):
             self.lost.append(event.reason)
         if isinstance(event, Saved):
-            self.saved.add(batch.key)
+            self.saved.add(group.key)
         self._look()
 
     def _look(self) -> None:
@@ -273,7 +273,7 @@ def test_a_node_that_dies_loses_nothing(two: Two, tmp_path: Path, expected: Rows
     killed: list[bool] = []
 
     def kill(witness: Witness) -> None:
-        if len(witness.saved) >= 2 and not killed:  # two batches are under way, one on each node
+        if len(witness.saved) >= 2 and not killed:  # two run groups are under way, one on each node
             killed.append(True)
             two.kill_second()
 
@@ -394,7 +394,7 @@ def test_a_cluster_that_does_not_answer_is_refused_at_once(monkeypatch: pytest.M
 
 
 def test_a_cluster_that_was_joined_before_is_used_and_left_as_it_was(two: Two) -> None:
-    with pytest.raises(ValueError, match=r"has joined the Ray cluster .* already"):
+    with pytest.raises(ValueError, match=r"has already joined the Ray cluster .* got the address '127.0.0.1:1'"):
         RayEngine("127.0.0.1:1")
     for address in (None, "auto", two.address):
         RayEngine(address).close()
@@ -425,7 +425,7 @@ def test_losses_are_told_in_words(error: str, said: str) -> None:
 
 ALONE = """
 import signal
-from memgrad.experiments.engines.ray import RayEngine
+from memgrad.experiments.training.engines.ray import RayEngine
 before = signal.getsignal(signal.SIGTERM)
 engine = RayEngine(None, 1)
 import ray
@@ -538,15 +538,49 @@ def test_a_users_optimizer_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    code = pack_optimizers(["SGD", "own_optimizer:Mine"])
-    assert pack_optimizers(["SGD"]) is None
+    code = pack_code([Recipe.of("SGD"), Recipe.of("own_optimizer:Mine")])
+    assert pack_code([Recipe.of("SGD")]) is None
     # As on another machine.
     monkeypatch.undo()
     monkeypatch.delitem(sys.modules, "own_optimizer")
     (tmp_path / "own_optimizer.py").unlink()
-    with pytest.raises(ValueError, match="cannot be imported"):
+    with pytest.raises(ValueError, match="No module named 'own_optimizer'"):
         optimizer_class("own_optimizer:Mine")
-    unpack_optimizers(code)
+    unpack_code(code)
     made: Any = optimizer_class("own_optimizer:Mine")([torch.zeros(1, requires_grad=True)], lr=0.1)
     assert made.mine() == 1
     del sys.modules["own_optimizer"]
+
+
+def test_optimizers_and_memories_in_files_travel(tmp_path: Path) -> None:
+    files = {
+        "own_steps.py": "from torch.optim import SGD\nclass Mine(SGD):\n    pass\n",
+        "own_memory.py": "from memgrad import FromDecays\nFACTOR = 3\nMINE = FromDecays(lambda k: k / (k + FACTOR))\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    recipes = [
+        Recipe.read("own_steps.py:Mine", {}, folder=tmp_path),
+        Recipe.read("MemSGD", {"memory": "own_memory.py:MINE"}, folder=tmp_path),
+    ]
+    code = pack_code(recipes)
+    # As on another machine.
+    for recipe in recipes:
+        del sys.modules[recipe.code[0].module_name]
+        (tmp_path / recipe.code[0].reference.place).unlink()
+    with pytest.raises(ValueError, match=r"own_memory\.py"):
+        recipes[1].memory()
+    unpack_code(code)
+    x = torch.zeros(1, requires_grad=True)
+    assert [type(recipe.build([x], lr=0.1)).__name__ for recipe in recipes] == ["Mine", "MemSGD"]
+    assert recipes[1].memory().decay(1) == 0.25
+
+
+def test_a_problem_that_is_another_one_each_time_is_not_sent(tmp_path: Path) -> None:
+    spec = own_spec(tmp_path / "own")
+    facts = facts_about(spec.problem_choice, spec.problem_choice.load())
+    assert pack(spec.problem_choice, facts.parts)[0].code is not None
+    file = tmp_path / "own" / "own.py"
+    file.write_text(file.read_text().replace(", generator=generator", ""))
+    with pytest.raises(ValueError, match=r"its training inputs and training targets .*manual_seed\(0\)"):
+        pack(spec.problem_choice, facts.parts)

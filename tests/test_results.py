@@ -12,11 +12,12 @@ import pytest
 from scipy import stats
 from tiny_runs import chunk_from, run_of
 
-from memgrad.experiments.chunk import Chunk, chunk_of
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.storing.chunk import Chunk, chunk_of
+from memgrad.experiments.storing.store import Store
+from memgrad.paper.losses import _loss_at
 
 SPEC = Spec.parse("""
 problem = "logistic"
@@ -67,11 +68,26 @@ def test_final_values_are_means_over_the_last_evaluations(made: Callable[..., Re
     assert results.final("MemSGD", "accuracy") == pytest.approx([final(1) / 4, final(2) / 4, final(3) / 4])
 
 
-@pytest.mark.parametrize(("share", "count"), [(1.0, 4), (0.5, 2), (0.25, 1), (0.001, 1)])
+@pytest.mark.parametrize(("share", "count"), [(1.0, 4), (0.65, 3), (0.6, 2), (0.5, 2), (0.4, 2), (0.25, 1), (0.001, 1)])
 def test_the_last_share_is_at_least_one_evaluation(made: Callable[..., Results], share: float, count: int) -> None:
     spec = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"last": share})})
     results = made(chunk_from(RUNS, lambda run, step: float(step)), spec=spec)
     assert results.final("SGD", "loss", lr=1.0) == pytest.approx([np.mean([0, 10, 20, 30][-count:])] * 3)
+
+
+@pytest.mark.parametrize(("diverged", "at_20", "at_30"), [(10, True, True), (20, True, True), (21, False, True)])
+def test_a_run_that_diverges_at_the_step_that_is_compared_has_no_value_there(
+    made: Callable[..., Results], diverged: int, at_20: bool, at_30: bool
+) -> None:
+    """Whether its value there is finite or not: 20 of 30 steps is two thirds of them."""
+    gone = TABLE["MemSGD"][1.0][1].digest
+    results = made(chunk_from(RUNS, loss, diverged={gone: diverged}))
+    curve = results.curve("MemSGD", "loss", lr=1.0)
+    assert [bool(np.isnan(curve.values[curve.steps == step, 1]).all()) for step in (20, 30)] == [at_20, at_30]
+    for share, infinite in ((2 / 3, at_20), (1.0, at_30)):
+        found = _loss_at(results, "MemSGD", share)
+        assert math.isinf(found[1]) is infinite
+        assert np.isfinite(np.delete(found, 1)).all()
 
 
 def test_the_last_evaluations_of_a_metric_are_its_own(tmp_path: Path) -> None:
@@ -98,7 +114,7 @@ def test_curves_have_a_column_a_seed_and_t_intervals(made: Callable[..., Results
 
 def test_the_step_size_with_the_best_mean_is_selected(made: Callable[..., Results]) -> None:
     results = made(chunk_from(RUNS, loss))
-    assert (results.best_lr("SGD"), results.best_lr("MemSGD")) == (1.0, 1.0)
+    assert (results.selected_lr("SGD"), results.selected_lr("MemSGD")) == (1.0, 1.0)
     assert results.step_sizes("SGD") == (0.1, 1.0, 10.0)
     assert results.methods == ("SGD", "MemSGD")
 
@@ -107,18 +123,20 @@ def test_more_may_be_better(made: Callable[..., Results]) -> None:
     spec = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"goal": "max", "metric": "accuracy"})})
     diverged = {TABLE["SGD"][0.1][1].digest: 10}
     results = made(chunk_from(RUNS, loss, diverged), spec=spec)
-    assert results.best_lr("SGD") == 10.0  # 0.1 would be highest, had it not diverged
+    assert results.selected_lr("SGD") == 10.0  # 0.1 would be highest, had it not diverged
+    with pytest.warns(DeprecationWarning, match=r"^Results\.best_lr is deprecated; use selected_lr\.$"):
+        assert results.best_lr("SGD") == 10.0
     assert results.final("SGD", "accuracy", lr=0.1)[1] == -math.inf
 
 
 def test_of_equally_good_step_sizes_the_smaller_is_selected(made: Callable[..., Results]) -> None:
-    assert made(chunk_from(RUNS, lambda run, step: 1.0)).best_lr("SGD") == 0.1
+    assert made(chunk_from(RUNS, lambda run, step: 1.0)).selected_lr("SGD") == 0.1
 
 
 def test_a_step_size_at_which_one_seed_diverged_is_infinitely_bad(made: Callable[..., Results]) -> None:
     run = TABLE["SGD"][1.0][2]
     results = made(chunk_from(RUNS, loss, {run.digest: 20}))
-    assert results.best_lr("SGD") == 10.0
+    assert results.selected_lr("SGD") == 10.0
     assert results.final("SGD", "loss", lr=1.0) == pytest.approx([final(2), final(4), math.inf])
     assert math.isnan(results.final("SGD", "accuracy", lr=1.0)[2])  # whether inf is bad is not known
     assert results.diverged("SGD", 1.0) == {2: 20}
@@ -136,7 +154,7 @@ def test_a_curve_ends_where_a_seed_diverged(made: Callable[..., Results]) -> Non
 
 def test_if_all_step_sizes_diverge_the_smallest_is_named(made: Callable[..., Results]) -> None:
     results = made(chunk_from(RUNS, loss, {run.digest: 0 for run in RUNS if run.recipe.optimizer == "SGD"}))
-    assert results.best_lr("SGD") == 0.1
+    assert results.selected_lr("SGD") == 0.1
     assert results.curve("SGD", "loss").values.shape == (0, 3)
     row = {each.method: each for each in results.compare("loss")}["SGD"]
     assert (row.final.mean, row.diverged) == (math.inf, 9)
@@ -147,7 +165,7 @@ def test_unfinished_runs_are_named_and_left_out(made: Callable[..., Results]) ->
     results = made(chunk_from([run for run in RUNS if run != late], loss))
     assert results.missing() == (late,)
     assert (results.complete("SGD"), results.complete("MemSGD")) == (False, True)
-    assert results.best_lr("SGD") == 10.0  # among those all of whose seeds are there
+    assert results.selected_lr("SGD") == 10.0  # among those all of whose seeds are there
     curve = results.curve("SGD", "loss", lr=1.0)
     assert np.isnan(curve.values[:, 2]).all()
     mean, low, _ = curve.interval()
@@ -159,7 +177,7 @@ def test_unfinished_runs_are_named_and_left_out(made: Callable[..., Results]) ->
 def test_nothing_finished_is_told_with_the_methods_name(made: Callable[..., Results]) -> None:
     results = made(chunk_from([RUNS[0]], loss))
     with pytest.raises(ValueError, match=r"method 'SGD' has no step size all of whose runs are finished.*memgrad run"):
-        results.best_lr("SGD")
+        results.selected_lr("SGD")
     with pytest.raises(ValueError, match="method 'SGD' has no step size"):
         results.compare("loss")
 
@@ -167,7 +185,7 @@ def test_nothing_finished_is_told_with_the_methods_name(made: Callable[..., Resu
 @pytest.mark.parametrize(
     ("ask", "complaint"),
     [
-        (lambda results: results.best_lr("SDG"), r"no method 'SDG'; did you mean 'SGD'\?"),
+        (lambda results: results.selected_lr("SDG"), r"no method 'SDG'; did you mean 'SGD'\?"),
         (lambda results: results.curve("SGD", "lost"), "does not measure 'lost'; it measures loss, accuracy"),
         (lambda results: results.final("SGD", "loss", lr=7.0), r"step size 7.0; its step sizes: 0.1, 1, 10"),
     ],
@@ -197,7 +215,10 @@ def test_methods_are_compared_seed_by_seed_in_logarithms(made: Callable[..., Res
     assert sgd.final.mean == pytest.approx(np.mean(ends["SGD"]))
     assert (sgd.lr, sgd.difference, sgd.ratio, sgd.finished, sgd.planned) == (1.0, None, None, 9, 9)
     assert math.isnan(sgd.p_value)
-    assert memory.as_dict()["final"]["n"] == 3
+    assert {name: list(memory.to_dict()[name]) for name in ("final", "difference", "ratio")} == {
+        name: ["mean", "low", "high", "n"] for name in ("final", "difference", "ratio")
+    }
+    assert memory.to_dict()["final"]["n"] == 3
 
 
 def test_values_that_may_be_negative_are_compared_plainly(made: Callable[..., Results]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from memgrad.statistics import holm, interval, paired_difference, paired_p_value, t_quantile
+import memgrad.statistics
+from memgrad.statistics import (
+    NORMAL_QUANTILE,
+    Estimate,
+    holm,
+    interval,
+    log_interval,
+    paired_difference,
+    paired_p_value,
+    t_quantile,
+)
 
 few = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12).filter(lambda x: np.std(x) > 1e-6)
 
@@ -20,11 +31,59 @@ def test_quantiles_are_those_of_printed_tables() -> None:
     assert [round(t_quantile(n), 3) for n in (2, 3, 10, 30)] == [12.706, 4.303, 2.262, 2.045]
 
 
+def test_the_normal_quantile_is_students_in_the_limit() -> None:
+    assert pytest.approx(stats.norm.ppf(0.975), abs=5e-5) == NORMAL_QUANTILE
+    assert t_quantile(10**6) == pytest.approx(NORMAL_QUANTILE, abs=5e-5)
+
+
+def test_an_estimate_needs_both_ends_or_none() -> None:
+    with pytest.raises(ValueError, match=r"'loss' needs both ends of its interval or none, got 0\.5 and nan"):
+        Estimate(1.0, low=0.5, name="loss")
+    assert not Estimate(1.0).has_interval
+    assert Estimate(1.0, 0.5, 2.0).has_interval
+
+
+def test_estimates_are_equal_if_their_numbers_are_also_where_they_are_nan() -> None:
+    again = pickle.loads(pickle.dumps(Estimate(math.nan, name="a")))  # its nan is another object
+    assert again == Estimate(math.nan, name="a")
+    assert hash(again) == hash(Estimate(math.nan, name="a"))
+    assert Estimate(1.0) != Estimate(1.0, 0.5, 2.0)
+    assert Estimate(1.0) != Estimate(1.0, name="a")
+
+
+def test_an_estimate_lies_below_another_if_its_whole_interval_does() -> None:
+    assert Estimate(1.0, 0.9, 1.1).below(Estimate(1.2, 1.11, 1.3))
+    assert not Estimate(1.0, 0.9, 1.1).below(Estimate(1.2, 1.1, 1.3))
+    assert Estimate(1.0).below(Estimate(1.2, 1.1, 1.3))
+    assert not Estimate(1.0, 0.9, 1.2).below(Estimate(1.2))
+
+
+def test_an_estimate_is_plain_data_and_unknown_ends_are_none() -> None:
+    assert Estimate(1.0, 0.5, 2.0, 3, "a").to_dict() == {"name": "a", "value": 1.0, "low": 0.5, "high": 2.0}
+    assert Estimate(math.inf).to_dict() == {"name": "", "value": math.inf, "low": None, "high": None}
+
+
+def test_a_difference_of_logarithms_becomes_a_ratio() -> None:
+    found = Estimate(math.log(2), 0.0, math.log(8), 5, "r").exp()
+    assert (found.value, found.low, found.high) == pytest.approx((2, 1, 8))
+    assert (found.n, found.name) == (5, "r")
+    assert [Estimate(each).exp().value for each in (math.inf, -math.inf, 1e4)] == [math.inf, 0.0, math.inf]
+    assert log_interval([1.0, 4.0, 16.0]).value == pytest.approx(stats.gmean([1.0, 4.0, 16.0]))
+
+
+def test_the_former_name_still_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="use memgrad.statistics.Estimate"):
+        assert memgrad.statistics.Interval is Estimate  # type: ignore[attr-defined]
+    assert Estimate(3.0).mean == 3.0
+    with pytest.raises(AttributeError, match="no attribute 'Intervall'"):
+        memgrad.statistics.Intervall  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_the_interval_of_three_numbers_by_hand() -> None:
     found = interval([1.0, 2.0, 3.0])
-    assert (found.mean, found.n) == (2.0, 3)
-    assert found.high - found.mean == pytest.approx(4.302652729749464 / math.sqrt(3), rel=1e-12)
-    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+    assert (found.value, found.n) == (2.0, 3)
+    assert found.high - found.value == pytest.approx(4.302652729749464 / math.sqrt(3), rel=1e-12)
+    assert found.value - found.low == pytest.approx(found.high - found.value)
 
 
 @given(few)
@@ -42,24 +101,24 @@ def test_intervals_contain_the_mean_as_often_as_they_say() -> None:
 
 def test_one_number_has_a_mean_and_no_interval() -> None:
     found = interval([0.7])
-    assert (found.mean, found.n, str(found)) == (0.7, 1, "0.7")
+    assert (found.value, found.n, str(found)) == (0.7, 1, "0.7")
     assert math.isnan(found.low)
     assert math.isnan(found.high)
-    assert math.isnan(interval([]).mean)
+    assert math.isnan(interval([]).value)
 
 
 def test_equal_numbers_have_an_interval_without_width() -> None:
     found = interval([0.1] * 3)  # whose mean in floating point is not 0.1
-    assert (found.mean, found.low, found.high) == (0.1, 0.1, 0.1)
+    assert (found.value, found.low, found.high) == (0.1, 0.1, 0.1)
 
 
 @pytest.mark.parametrize(("x", "mean"), [([1.0, math.inf], math.inf), ([1.0, -math.inf], -math.inf)])
 def test_an_infinite_number_makes_the_mean_infinite_and_the_interval_unknown(x: list[float], mean: float) -> None:
     found = interval(x)
-    assert found.mean == mean
+    assert found.value == mean
     assert math.isnan(found.low)
-    assert math.isnan(interval([math.inf, -math.inf]).mean)
-    assert math.isnan(interval([1.0, math.nan]).mean)
+    assert math.isnan(interval([math.inf, -math.inf]).value)
+    assert math.isnan(interval([1.0, math.nan]).value)
 
 
 @given(few, st.integers(0, 2**32 - 1))
@@ -87,11 +146,11 @@ def test_p_values_where_the_formula_has_none() -> None:
 
 
 def test_unpaired_or_nested_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="equal number, got 2 and 1"):
+    with pytest.raises(ValueError, match="same length, got 2 and 1"):
         paired_difference([1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match=r"got the shape \(1, 2\)"):
         interval([[1.0, 2.0]])
-    with pytest.raises(ValueError, match=r"from 0 to 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"\[0, 1\], got 1.5"):
         holm([0.5, 1.5])
 
 
@@ -122,3 +181,26 @@ def test_a_comparison_that_was_not_made_does_not_count() -> None:
     adjusted = holm([0.01, math.nan, 0.04])
     assert adjusted[[0, 2]] == pytest.approx([0.02, 0.04])
     assert math.isnan(adjusted[1])
+
+
+def test_equal_differences_have_the_value_that_the_test_tends_to() -> None:
+    assert paired_p_value([1.0, 2.0, 5.0], [1.0, 2.0, 5.0]) == 1.0
+    assert paired_p_value([2.0, 3.0, 6.0], [1.0, 2.0, 5.0]) == 0.0
+    assert paired_p_value([0.0, 0.0], [0.5, 0.5]) == 0.0
+
+
+def test_two_pairs_are_enough_and_one_is_not() -> None:
+    # One degree of freedom is Cauchy's law: t = 2 for the differences 1 and 3, and p = 1 - 2 arctan(2)/pi.
+    assert paired_p_value([1.0, 3.0], [0.0, 0.0]) == pytest.approx(1 - 2 * math.atan(2.0) / math.pi, rel=1e-12)
+    assert math.isnan(paired_p_value([1.0], [0.0]))
+
+
+def test_no_numbers_have_no_mean_and_are_none() -> None:
+    found = interval([])
+    assert found.n == 0
+    assert all(map(math.isnan, (found.mean, found.low, found.high)))
+
+
+def test_equal_numbers_have_themselves_as_their_interval() -> None:
+    found = interval([0.1] * 3)  # whose mean is not 0.1 in floats
+    assert (found.mean, found.low, found.high, found.n) == (0.1, 0.1, 0.1, 3)

@@ -37,7 +37,7 @@ def test_csv_has_its_provenance_beside_it(tmp_path: Path) -> None:
     ("columns", "name", "complaint"),
     [
         ({"x": [1.0]}, "t.xlsx", r"\.csv or \.parquet.*t\.xlsx"),
-        ({"x": [1.0], "y": [1.0, 2.0]}, "t.csv", r"equally long.*'y': \(2,\)"),
+        ({"x": [1.0], "y": [1.0, 2.0]}, "t.csv", r"of the same length.*'y': \(2,\)"),
         ({"x": [[1.0]]}, "t.csv", r"one-dimensional.*\(1, 1\)"),
     ],
 )

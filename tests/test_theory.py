@@ -70,11 +70,17 @@ BY_HAND: dict[str, tuple[dict[str, Any], float, float]] = {
         0.75 / 2 * 0.04 / 0.3,
     ),
     "heavy_ball": ({**HEAVY, "smoothness": 2}, (3 + 0.5 * 2 / 0.1) / 11, 0.1 * 0.75 / 2 / 0.5),
-    "heavy_ball_bounded": ({**HEAVY, "gradient": 2}, (3 + 0.5 * 2 / 0.1) / 11, 0.1 * 4.75 / 2 / 0.5),
+    # Not 2 or 1/2, whose squares are their doubles and whose complements are themselves.
+    "heavy_ball_bounded": ({**HEAVY, "gradient": 3}, (3 + 0.5 * 2 / 0.1) / 11, 0.1 * 9.75 / 2 / 0.5),
     "heavy_ball_gradient": (
-        {**{name: value for name, value in HEAVY.items() if name != "distance"}, "smoothness": 2, "gradient": 2},
-        2 * 3 / 0.2 / 11,
-        2 * 0.2 * (0.75 + 4.75),
+        {
+            **{name: value for name, value in HEAVY.items() if name != "distance"},
+            "smoothness": 2,
+            "gradient": 3,
+            "momentum": 0.6,
+        },
+        2 * 3 / 0.25 / 11,
+        2 * 0.25 * (0.75 + 0.36 / 0.16 * 9.75),
     ),
 }
 

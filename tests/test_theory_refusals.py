@@ -131,7 +131,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (master, {**MASTER, "memory": 3}, TypeError, "master needs a Memory or its text form"),
     (master, {**MASTER, "memory": "inst"}, NotImplementedError, "no memory function"),
     (master, {**MASTER, "memory": "exp:0.1", "t": 1e7}, ValueError, "forgets too fast"),
-    (master, {**MASTER, "lam": lambda t: 1.0}, ValueError, "as many values"),
+    (master, {**MASTER, "lam": lambda t: 1.0}, ValueError, "the same number of values"),
     (best_lr, {**BUDGET, "distance": 0.0}, ValueError, "distance > 0"),
     (best_lr, {**BUDGET, "noise": 0.0}, ValueError, "needs smoothness where noise=0"),
     (best_lr, {**BUDGET, "steps": 0}, ValueError, "steps .* an integer >= 1, got steps=0"),
@@ -145,11 +145,34 @@ def test_bad_input_is_refused(function: Any, arguments: dict[str, Any], error: t
     assert not isinstance(caught.value, AssumptionError)
 
 
-def test_numbers_at_the_limit_are_admitted() -> None:
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (theory.instantaneous, CONTINUOUS),
+        (theory.exponential, {**CONTINUOUS, "alpha": 2.0, "gap": 6.0}),
+        (polynomial, {**CONTINUOUS, "degree": 2}),
+        (master, MASTER),
+    ],
+)
+def test_a_bound_that_divides_by_the_time_wants_one_after_zero(function: Any, arguments: dict[str, Any]) -> None:
+    assert function(**arguments).value > 0
+    for t in (0.0, [0.0, 1.0]):
+        with pytest.raises(ValueError, match=r"t .* to be finite and > 0, got t=0"):
+            function(**{**arguments, "t": t})
+
+
+def test_numbers_at_the_limit_are_admitted_and_beyond_it_are_not() -> None:
+    beyond = 1e-6
     for tau in (0.3, 0.7, 3.0):
-        polynomial(degree=1 + 1 / tau, tau=tau, **CONTINUOUS)
+        limit = 1 + 1 / tau
+        assert 0 < polynomial(degree=limit, tau=tau, **CONTINUOUS).value < np.inf
+        with pytest.raises(AssumptionError, match="p >= 1"):
+            polynomial(degree=limit * (1 - beyond), tau=tau, **CONTINUOUS)
     for p in (2.0, 2.3, 7.7):
-        memsgd(**{**MEMSGD, "degree": p, "lr": 0.5 * (1 - 1 / p)})
+        limit = 0.5 * (1 - 1 / p)
+        assert 0 < memsgd(**{**MEMSGD, "degree": p, "lr": limit}).value < np.inf
+        with pytest.raises(AssumptionError, match="lr <="):
+            memsgd(**{**MEMSGD, "degree": p, "lr": limit * (1 + beyond)})
 
 
 def test_what_was_not_checked_is_said() -> None:

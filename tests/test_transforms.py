@@ -23,7 +23,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import memgrad
 from memgrad import ADana, FromDecays, MemAdam, Memory, MemSGD, PolyAdam, Polynomial, Sampled, transforms
-from memgrad.transforms import adana, memadam, memory_average, memsgd, polyadam, scale_by_memory, scale_by_memory_adam
+from memgrad.transforms import adana, average_iterates, memadam, memsgd, polyadam, scale_by_memory, scale_by_memory_adam
 
 STEPS = 60
 # Promised. Rounding is far below: 60 steps of a few errors of 1e-16, on iterates of size 1 to 10.
@@ -161,6 +161,7 @@ SAME = {
     "polyadam without a first memory": (polyadam, PolyAdam, {"p": 1, "beta": 0}),
     "adana, its default": (adana, ADana, {}),
     "adana": (adana, ADana, {"delta": 2.5, "kappa": 0.5, "omega": 1.0, "eps": 1e-3}),
+    "adana, decay through lr": (adana, ADana, {"kappa": 0.5, "omega": 4.0, "through_lr": True}),
     "adana without decay": (adana, ADana, {"kappa": 0, "omega": 0.0}),
 }
 
@@ -204,7 +205,7 @@ def test_steps_agree_with_pytorch_under_a_schedule_of_the_learning_rate() -> Non
 @every_memory
 def test_the_average_of_iterates_is_that_of_pytorch(memory: str) -> None:
     x0, gradients = random(7, seed=1), random(STEPS, 7, seed=2)
-    _, state = run(optax.chain(optax.sgd(0.1), memory_average(memory)), x0, gradients)
+    _, state = run(optax.chain(optax.sgd(0.1), average_iterates(memory)), x0, gradients)
 
     model = torch.nn.ParameterList([torch.nn.Parameter(torch.tensor(x0))])
     averaged = AveragedModel(model, avg_fn=memgrad.memory_average(memory))
@@ -237,7 +238,7 @@ def test_an_impulse_at_step_j_has_the_exact_weight_ever_after(memory: str) -> No
 
 @pytest.mark.parametrize("memory", ["poly:0.3", "exp:0.9", "log"])
 def test_the_average_of_iterates_has_the_exact_weights(memory: str) -> None:
-    xs, state = run(optax.chain(optax.sgd(1.0), memory_average(memory)), np.zeros(STEPS), -np.eye(STEPS))
+    xs, state = run(optax.chain(optax.sgd(1.0), average_iterates(memory)), np.zeros(STEPS), -np.eye(STEPS))
     np.testing.assert_array_equal(xs, np.tri(STEPS))  # x_{k+1} is a sum of k + 1 unit vectors
     np.testing.assert_allclose(state[-1].average, weights(memory, STEPS)[-1] @ xs, rtol=AGREES, atol=1e-14)
 
@@ -245,7 +246,7 @@ def test_the_average_of_iterates_has_the_exact_weights(memory: str) -> None:
 def test_adana_is_its_formula_with_explicit_weights() -> None:
     lr, delta, kappa, omega, eps = 0.05, 3.0, 0.6, 2.0, 1e-3
     x, g = random(7, seed=1), random(STEPS, 7, seed=2)
-    ours, _ = run(adana(lr, delta=delta, kappa=kappa, omega=omega, eps=eps), x, g)
+    ours, _ = run(adana(lr, delta=delta, kappa=kappa, omega=omega, eps=eps, through_lr=True), x, g)
     for k in range(STEPS):
         w = polynomial(delta)(np.arange(k + 1), k)
         u, v = w @ g[: k + 1], w @ g[: k + 1] ** 2
@@ -356,7 +357,7 @@ def test_adam_with_a_changing_decay_is_16_percent_off_for_ever_and_ours_is_not()
         np.testing.assert_allclose(steps_on_ones(ours, len(k)), 1.0, rtol=1e-11)  # differences of iterates up to 200
 
 
-def test_memories_that_change_from_step_to_step_stay_normalised() -> None:
+def test_memories_that_change_from_step_to_step_stay_normalized() -> None:
     def wandering(low: float, high: float, period: float) -> Callable[[Any], Any]:
         return lambda k: low + (high - low) * (0.5 + 0.5 * jnp.sin(k / period))
 
@@ -400,7 +401,7 @@ LEARN: dict[str, Callable[[str], Any]] = {
     "memadam": lambda _: memadam(0.1),
     "polyadam": lambda _: polyadam(0.1, p=2.0),
     "adana": lambda _: adana(0.01),
-    "averaged": lambda _: optax.chain(memadam(0.1), memory_average("poly:20")),
+    "averaged": lambda _: optax.chain(memadam(0.1), average_iterates("poly:20")),
 }
 
 
@@ -411,3 +412,13 @@ def test_the_minimum_is_found(name: str, problem: str) -> None:
     xs, state = descend(LEARN[name](problem), loss, start, steps=10_000)
     for x in [xs[-1], state[-1].average] if name == "averaged" else [xs[-1]]:
         np.testing.assert_allclose(x, minimum, rtol=0.03, atol=0.03)  # optax's own number of steps and tolerances
+
+
+def test_the_old_name_of_average_iterates_warns_and_gives_the_same() -> None:
+    """It was also the name of the averaging function for PyTorch, whose arguments and result are others."""
+    with pytest.warns(DeprecationWarning, match="average_iterates"):
+        old = transforms.memory_average("poly:2")
+    x0, gradients = np.zeros(3), np.arange(12.0).reshape(4, 3)
+    states = [run(optax.chain(optax.sgd(0.1), t), x0, gradients)[1] for t in (old, average_iterates("poly:2"))]
+    np.testing.assert_array_equal(states[0][-1].average, states[1][-1].average)
+    assert "memory_average" not in transforms.__all__

@@ -20,7 +20,17 @@ from test_package import HIDE, run_python
 from test_transforms import descend
 
 from memgrad import Polynomial, transforms
-from memgrad.transforms import adana, memadam, memory_average, memsgd, polyadam, scale_by_memory, scale_by_memory_adam
+from memgrad.transforms import (
+    adana,
+    average_iterates,
+    from_method,
+    memadam,
+    memsgd,
+    polyadam,
+    scale_by_memory,
+    scale_by_memory_adam,
+    scale_by_method,
+)
 
 # A new transformation needs a row here, and one of NONSENSE for each of its options.
 ROWS: dict[str, Callable[..., Any]] = {
@@ -32,14 +42,17 @@ ROWS: dict[str, Callable[..., Any]] = {
     "memadam, decoupled": lambda **options: memadam(0.05, weight_decay=0.1, **options),
     "polyadam": lambda **options: polyadam(0.05, **options),
     "adana": lambda **options: adana(0.05, **options),
-    "memory_average": lambda **options: memory_average("stretch:0.5", **options),
+    "adana, independent": lambda **options: adana(0.05, omega=0.5, **options),
+    "adana, through lr": lambda **options: adana(0.05, omega=4.0, through_lr=True, **options),
+    "scale_by_method": lambda **options: scale_by_method("inst + 2*exp:0.9 / (sqrt(exp:0.99) + 1e-08)", **options),
+    "from_method": lambda **options: from_method(0.05, "poly:2 + 0.5*exp:0.9", **options),
+    "from_method, L2": lambda **options: from_method(0.05, "poly:2; l2=0.1/t", **options),
+    "from_method, decoupled": lambda **options: from_method(0.05, "poly:2; decay=0.1/t", **options),
+    "from_method, independent": lambda **options: from_method(0.05, "poly:2; independent=0.1", **options),
+    "average_iterates": lambda **options: average_iterates("stretch:0.5", **options),
 }
-NEED_PARAMS = {"memsgd, L2", "memadam, decoupled", "adana", "memory_average"}
-PUBLIC = {
-    name: f
-    for name, f in vars(transforms).items()
-    if inspect.isfunction(f) and f.__module__ == transforms.__name__ and not name.startswith("_")
-}
+NEED_PARAMS = {"average_iterates", *(name for name in ROWS if "," in name)}
+PUBLIC = {name: f for name, f in vars(transforms).items() if inspect.isfunction(f) and name in transforms.__all__}
 every_row = pytest.mark.parametrize("name", ROWS)
 eager_and_jit = pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
 
@@ -226,7 +239,7 @@ OF_RATE_AND_DEGREE = {
     "polyadam p": lambda lr, p: polyadam(lr, p=p),
     "polyadam beta": lambda lr, p: polyadam(lr, beta=1 / (1 + p)),
     "adana": lambda lr, p: adana(lr, delta=p),
-    "memory_average": lambda lr, p: optax.chain(optax.sgd(lr), memory_average(Polynomial(p))),
+    "average_iterates": lambda lr, p: optax.chain(optax.sgd(lr), average_iterates(Polynomial(p))),
 }
 
 
@@ -241,7 +254,7 @@ def test_one_program_trains_with_all_step_sizes_and_degrees_at_once(name: str) -
     # One corner by itself, with plain numbers. Twenty steps round twenty times.
     assert_trees_close(jax.tree.map(lambda x: x[1, 2], table), trained(0.1, 8.0), rtol=100 * EPS)
     # All six differ, but for an average of iterates, which does not steer them.
-    assert len(np.unique(table[0].reshape(6, 2), axis=0)) == (2 if name == "memory_average" else 6)
+    assert len(np.unique(table[0].reshape(6, 2), axis=0)) == (2 if name == "average_iterates" else 6)
 
 
 # --- optax's combinations --------------------------------------------------------------------------------------------
@@ -354,9 +367,13 @@ NONSENSE: dict[str, tuple[tuple[Any, ...], str]] = {
     "delta": ((*NEGATIVE, 0.0), "delta|degree"),
     "kappa": ((*NEGATIVE, 1.5, jnp.array(1.5)), "kappa"),
     "omega": (NEGATIVE, "omega"),
+    "method": (("ploy:2", "poly:2 / 3", "poly:2; decay=x", 2, None), "[Mm]ethod|memory"),
+    "through_lr": ((1, 0.0, "yes", None), "through_lr"),
+    "peak_learning_rate": ((*(value for value in NEGATIVE if value is not None), 0.0), "peak_learning_rate"),
+    "mask": ((1, "bias"), "mask"),
     "accumulator_dtype": ((jnp.int32, "float33", 32, bool), "accumulator_dtype"),
 }
-GIVEN = {"learning_rate": 0.1, "memory": "poly:2", "second_memory": "poly:2"}
+GIVEN = {"learning_rate": 0.1, "memory": "poly:2", "second_memory": "poly:2", "method": "poly:2; independent=0.1"}
 REFUSED = [
     pytest.param(name, option, value, NONSENSE[option][1], id=f"{name} {option}={value!r}"[:60])
     for name, transform in PUBLIC.items()
@@ -374,9 +391,10 @@ def test_what_makes_no_sense_is_refused_at_construction(name: str, option: str, 
 
 @pytest.mark.parametrize("zero", [0, 0.0, np.float32(0), jnp.zeros(())], ids=["int", "float", "numpy", "jax"])
 def test_zero_is_accepted_where_it_makes_sense(zero: Any) -> None:
-    memsgd(zero, weight_decay=zero)
-    polyadam(zero, beta=zero)
-    adana(zero, kappa=zero, omega=zero)
+    x = jnp.array([1.0, -2.0])
+    for optimizer in (memsgd(zero, weight_decay=zero), polyadam(zero, beta=zero), adana(zero, kappa=zero, omega=zero)):
+        updates, _ = optimizer.update(3 * x, optimizer.init(x), x)
+        assert updates.tolist() == [0.0, 0.0]  # a learning rate of 0 moves nothing
 
 
 # --- the package -----------------------------------------------------------------------------------------------------
@@ -397,7 +415,7 @@ def test_a_missing_package_is_named_with_its_extra(hidden: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_documented_signature_is_the_real_one(name: str) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "api" / "transforms.md").read_text()
     signature = inspect.signature(PUBLIC[name])
     names = [p.replace(annotation=p.empty) for p in signature.parameters.values()]  # types are left out there
     shown = signature.replace(parameters=names, return_annotation=signature.empty)

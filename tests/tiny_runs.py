@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from memgrad.experiments.chunk import Chunk, chunk_of
-from memgrad.experiments.recipe import Recipe
-from memgrad.experiments.runs import Run
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.storing.chunk import Chunk, chunk_of
 
 STEPS = (0, 10, 20, 30)
 

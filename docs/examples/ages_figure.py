@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from memgrad import Memory
-from memgrad.figures.style import drawing, lines
+from memgrad.figures.methods import styles
+from memgrad.figures.style import drawing
 
 
 def ages(memories: Mapping[str, Memory], *, steps: int) -> Figure:
@@ -20,7 +21,8 @@ def ages(memories: Mapping[str, Memory], *, steps: int) -> Figure:
     with drawing():
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axes = figure.add_subplot(xlabel="step $k$", ylabel="mean age, in steps", xscale="log", yscale="log")
-        for (label, memory), line in zip(memories.items(), lines(), strict=False):
+        for label, line in styles(memories).items():
+            memory = memories[label]
             axes.plot(k, [memory.passport(int(step)).mean_age for step in k], label=label, **line)
         axes.legend()
     return figure

@@ -70,7 +70,6 @@ TORCH: tuple[Row, ...] = (
     Row("Adagrad", "sum", "poly:1"),
     Row("Adafactor", "variance", "power:0.8"),
     Row("ASGD", "step", "inst", {"lambd": 0.0}),
-    Row("Rprop", "prev", "inst"),
 )
 
 OPTAX: tuple[Row, ...] = (

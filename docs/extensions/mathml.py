@@ -34,7 +34,7 @@ MATHML = [
     (re.compile(r"<mo>\.</mo>"), "<mtext>.</mtext>"),
     # The two ends of a norm or a scalar product are equally high, also where one carries an exponent.
     (re.compile(r"<mo(?: class=\"mathopen\")?>([‖|⟨⟩])</mo>"), r'<mo stretchy="false">\1</mo>'),
-    # A thin space between log and its neighbours, unless it is a bracket.
+    # A thin space between log and its neighbors, unless it is a bracket.
     (re.compile(r"(</(?:mi|mn|msub|msup|mfrac|msqrt)>\s*)(<mi>[a-z]+</mi>\s*<mo>&ApplyFunction;)"), rf"\1{THIN}\2"),
     (re.compile(r"<mo>&ApplyFunction;</mo>(?!\s*(?:<mrow>\s*)?<mo[^>]*>\()"), rf"\g<0>{THIN}"),
 ]

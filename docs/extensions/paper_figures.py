@@ -16,7 +16,9 @@ def draw(app: Sphinx) -> None:
     from memgrad.problems import datasets
 
     generated = Path(app.srcdir) / "_generated"
-    figures.save(figures.memory_types(), generated / "memory_types.svg")
+    types = figures.memory_types()
+    types.set_size_inches(4.8, 4.0)  # narrower than for print, so that its letters can be read on a phone
+    figures.save(types, generated / "memory_types.svg")
     figures.save(figures.objective_shapes(), generated / "objectives.svg")
     for name in datasets.names():
         figures.save(figures.data_set(datasets.sample(name)), generated / f"{name}.png")

@@ -5,7 +5,7 @@ import { scaleLinear } from "d3-scale";
 import { describe } from "./announce";
 import type { Memory } from "./memory";
 import { weights } from "./passport";
-import { colour } from "./palette";
+import { colorOf } from "./palette";
 import { Plot } from "./plot";
 
 const SIZE = 200;
@@ -23,7 +23,7 @@ export class Carpet {
   draw(memory: Memory, k: number, steps: number): void {
     const plot = this.#plot;
     if (!plot.begin()) return;
-    const key = `${memory.text} ${steps} ${colour("--memory")}`;
+    const key = `${memory.text} ${steps} ${colorOf("--memory")}`;
     if (key !== this.#made) this.#weave(memory, steps);
     this.#made = key;
     const x = scaleLinear([0, steps], [plot.left, plot.right]);
@@ -46,7 +46,7 @@ export class Carpet {
   #weave(memory: Memory, steps: number): void {
     const context = this.#image.getContext("2d")!;
     const image = context.createImageData(SIZE, SIZE);
-    const [red, green, blue] = channels(colour("--memory"));
+    const [red, green, blue] = channels(colorOf("--memory"));
     for (let row = 0; row < SIZE; row++) {
       const k = Math.round(((row + 0.5) / SIZE) * steps);
       const w = weights(memory, k);

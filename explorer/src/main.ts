@@ -5,7 +5,7 @@ import "./style.css";
 import { readAddress, writeAddress } from "./address";
 import { Announcer } from "./announce";
 import { functions } from "./golden";
-import { readColours } from "./palette";
+import { readColors } from "./palette";
 import { EnsemblePanel } from "./panels/ensemble";
 import { LandscapePanel } from "./panels/landscape";
 import { MemoryPanel } from "./panels/memory";
@@ -86,8 +86,8 @@ function showTheme(theme: Theme): void {
   const root = document.documentElement;
   if (root.dataset.theme === (isDark ? "dark" : "light")) return;
   root.dataset.theme = isDark ? "dark" : "light";
-  readColours();
-  find("theme").setAttribute("aria-label", isDark ? "Switch to light colours" : "Switch to dark colours");
+  readColors();
+  find("theme").setAttribute("aria-label", isDark ? "Switch to light colors" : "Switch to dark colors");
 }
 
 /** Browsers refuse more than about three changes of the address a second. */
@@ -160,7 +160,7 @@ async function copyLink(): Promise<void> {
   }
 }
 
-readColours();
+readColors();
 complain(complaints);
 store.drawNow();
 showTold("instant");

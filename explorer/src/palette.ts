@@ -1,10 +1,13 @@
-/** Okabe and Ito's colours, safe for colour-blind readers, with a line style and a marker each beside them. */
+/**
+ * One color, line style and marker for each method: those of memgrad/figures/methods.py, which a test compares.
+ * Dashes are in pixels, those of the figures times a width of 2.
+ */
 
 import type { Shown } from "./state";
 
 export interface Style {
   readonly label: string;
-  /** The custom property of the style sheet that holds the colour. */
+  /** The custom property of the style sheet that holds the color. */
   readonly color: string;
   readonly dash: readonly number[];
   readonly width: number;
@@ -12,17 +15,17 @@ export interface Style {
 }
 
 export const STYLES: Readonly<Record<Shown, Style>> = {
-  memory: { label: "this memory", color: "--memory", dash: [], width: 2.25, marker: "circle" },
-  sgd: { label: "SGD", color: "--sgd", dash: [2, 3], width: 2, marker: "square" },
-  hb: { label: "heavy-ball", color: "--hb", dash: [9, 3, 2, 3], width: 2, marker: "triangle" },
-  nag: { label: "Nesterov", color: "--nag", dash: [7, 4], width: 2, marker: "diamond" },
+  memory: { label: "this memory", color: "--memory", dash: [12.8, 3.2, 2, 3.2], width: 2.25, marker: "triangle" },
+  sgd: { label: "SGD", color: "--sgd", dash: [], width: 2, marker: "circle" },
+  hb: { label: "heavy-ball", color: "--hb", dash: [7.4, 3.2], width: 2, marker: "square" },
+  nag: { label: "Nesterov", color: "--nag", dash: [16, 4], width: 2, marker: "diamond" },
   ode: { label: "its ODE", color: "--ode", dash: [], width: 7, marker: "none" },
 };
 
 let known: { readonly [property: string]: string } = {};
 
-/** Reads the colours anew, after the theme has changed. */
-export function readColours(): void {
+/** Reads the colors again, after the theme has changed. */
+export function readColors(): void {
   const style = getComputedStyle(document.documentElement);
   const names = [
     "--memory",
@@ -41,6 +44,6 @@ export function readColours(): void {
   known = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(name).trim()]));
 }
 
-export function colour(property: string): string {
+export function colorOf(property: string): string {
   return known[property];
 }

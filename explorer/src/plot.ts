@@ -3,7 +3,7 @@
 import type { ScaleContinuousNumeric } from "d3-scale";
 
 import { powerOfTen, short } from "./numbers";
-import { colour, type Style } from "./palette";
+import { colorOf, type Style } from "./palette";
 
 export type Scale = ScaleContinuousNumeric<number, number>;
 
@@ -94,8 +94,8 @@ export class Plot {
     const c = this.context;
     c.lineWidth = 1;
     c.setLineDash([]);
-    c.strokeStyle = colour("--grid");
-    c.fillStyle = colour("--muted");
+    c.strokeStyle = colorOf("--grid");
+    c.fillStyle = colorOf("--muted");
     c.textBaseline = "middle";
     c.textAlign = "right";
     for (const tick of y.ticks(yTicks)) {
@@ -123,7 +123,7 @@ export class Plot {
     c.moveTo(this.left, this.bottom + 0.5);
     c.lineTo(this.right, this.bottom + 0.5);
     c.stroke();
-    c.fillStyle = colour("--ink");
+    c.fillStyle = colorOf("--ink");
     c.textAlign = "right";
     c.textBaseline = "alphabetic";
     c.fillText(xLabel, this.right, this.height - 4);
@@ -159,7 +159,7 @@ export class Plot {
       else c.moveTo(u, v);
       down = true;
     }
-    c.strokeStyle = colour(style.color);
+    c.strokeStyle = colorOf(style.color);
     c.lineWidth = style.width ?? 2;
     c.globalAlpha = style.alpha ?? 1;
     c.setLineDash([...(style.dash ?? [])]);
@@ -181,7 +181,7 @@ export class Plot {
     for (let i = 0; i < n; i++) c.lineTo(x(i), clip(high(i)));
     for (let i = n - 1; i >= 0; i--) c.lineTo(x(i), clip(low(i)));
     c.closePath();
-    c.fillStyle = colour(color);
+    c.fillStyle = colorOf(color);
     c.globalAlpha = 0.16;
     c.fill();
     c.globalAlpha = 1;
@@ -197,9 +197,9 @@ export class Plot {
     c.textBaseline = "middle";
     c.lineJoin = "round";
     c.lineWidth = 4;
-    c.strokeStyle = colour("--surface");
+    c.strokeStyle = colorOf("--surface");
     c.strokeText(text, inside, y);
-    c.fillStyle = colour(color);
+    c.fillStyle = colorOf(color);
     c.fillText(text, inside, y);
   }
 
@@ -218,10 +218,10 @@ export class Plot {
       }
       c.closePath();
     }
-    c.fillStyle = colour(color);
+    c.fillStyle = colorOf(color);
     c.fill();
     c.lineWidth = 1.5;
-    c.strokeStyle = colour("--surface");
+    c.strokeStyle = colorOf("--surface");
     c.stroke();
   }
 
@@ -235,7 +235,7 @@ export class Plot {
       ["--surface", 2.5],
       [color, 0],
     ] as const) {
-      c.strokeStyle = c.fillStyle = colour(stroke);
+      c.strokeStyle = c.fillStyle = colorOf(stroke);
       c.lineWidth = width + extra;
       c.beginPath();
       c.moveTo(x, y);

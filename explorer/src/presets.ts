@@ -91,7 +91,7 @@ export const PRESETS: readonly Preset[] = [
       "and then spreads, to twenty times the loss.",
     why:
       `Nesterov’s steps grow with ${tex`t`}, and amplify the noise with the signal. The variance of its equation, the ` +
-      `wide orange line, grows like ${tex`t`} without end; the method itself levels off high above. Weights that sum to ` +
+      `wide violet line, grows like ${tex`t`} without end; the method itself levels off high above. Weights that sum to ` +
       "1 cannot amplify: " +
       `${tex`\operatorname{Var} x_k \to \frac{p}{2p-1}\,\eta\sigma^2/\lambda`}.`,
     try: "Dashed lines are exact, not averages of the runs. Add SGD and heavy-ball, or change the noise.",

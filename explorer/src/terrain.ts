@@ -5,7 +5,7 @@ import { interpolateRgb } from "d3-interpolate";
 import { scaleLinear } from "d3-scale";
 
 import type { Landscape } from "./landscape";
-import { colour } from "./palette";
+import { colorOf } from "./palette";
 import type { Plot, Scale } from "./plot";
 
 const [COLUMNS, ROWS] = [96, 72];
@@ -21,7 +21,7 @@ type Levels = ReturnType<ReturnType<typeof contours>>;
 export class Terrain {
   #levels: Levels = [];
   #of: Landscape | null = null;
-  #colours = "";
+  #colors = "";
   /** Painted maps by their size: those of the panels are alike, so that there is usually one. */
   readonly #painted = new Map<string, HTMLCanvasElement>();
 
@@ -30,9 +30,9 @@ export class Terrain {
     const x = scaleLinear([...f.view.x], [0, plot.width]);
     const y = scaleLinear([...f.view.y], [plot.height, 0]);
     if (f !== this.#of) this.#levels = levelsOf(f);
-    if (f !== this.#of || colour("--surface") !== this.#colours) this.#painted.clear();
+    if (f !== this.#of || colorOf("--surface") !== this.#colors) this.#painted.clear();
     this.#of = f;
-    this.#colours = colour("--surface");
+    this.#colors = colorOf("--surface");
     const { width, height } = plot.canvas;
     const key = `${width} ${height}`;
     const image = this.#painted.get(key) ?? paint(this.#levels, width, height);
@@ -66,11 +66,11 @@ function paint(levels: Levels, width: number, height: number): HTMLCanvasElement
   image.height = height;
   const c = image.getContext("2d")!;
   c.scale(width / COLUMNS, height / ROWS);
-  c.fillStyle = colour("--low");
+  c.fillStyle = colorOf("--low");
   c.fillRect(0, 0, COLUMNS, ROWS);
-  const shade = interpolateRgb(colour("--low"), colour("--high"));
+  const shade = interpolateRgb(colorOf("--low"), colorOf("--high"));
   c.lineWidth = 1.2 * (COLUMNS / width);
-  c.strokeStyle = colour("--contour");
+  c.strokeStyle = colorOf("--contour");
   for (const [i, level] of levels.entries()) {
     c.beginPath();
     for (const polygon of level.coordinates) {
@@ -96,7 +96,7 @@ function smoothly(c: CanvasRenderingContext2D, ring: readonly (readonly [number,
 }
 
 function cross(c: CanvasRenderingContext2D, x: number, y: number): void {
-  c.strokeStyle = colour("--ink");
+  c.strokeStyle = colorOf("--ink");
   c.lineWidth = 1.5;
   c.beginPath();
   c.moveTo(x - 5, y);

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -21,36 +24,34 @@ from memgrad.cli import (
     store,
     theory,
 )
+from memgrad.cli.terminal import Command, Group
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Memory in optimization: choose, see and compare how an optimizer remembers past gradients.",
 )
-plot = typer.Typer(no_args_is_help=True, help="Draw a figure of the paper.")
+plot = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="markdown", help="Draw a figure of the paper.")
 
-app.command()(memories.memories)
-app.command()(memories.passport)
-app.command()(dynamics.simulate)
-app.command()(theory.bound)
-app.command()(check.check)
-app.command()(experiments.init)
-app.command()(experiments.plan)
-app.command()(experiments.run)
-app.command()(reproduce.reproduce)
-app.command()(report.report)
-app.command()(comparison.compare)
-app.command()(store.ls)
-app.command()(store.export)
-app.command()(store.gc)
-app.command()(explore.explore)
-app.add_typer(data.app, name="data")
-app.add_typer(plot, name="plot")
-plot.command("memories")(memories.plot_memories)
+COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
+    "Understand": (memories.memories, memories.passport, dynamics.simulate, theory.bound, explore.explore),
+    "Train and compare": (check.check, experiments.init, experiments.plan, experiments.run, comparison.compare),
+    "Keep results": (store.ls, store.export, store.gc),
+    "The paper": (reproduce.reproduce, report.report),
+}
+"""The commands as the help groups them."""
+
+for _panel, _commands in COMMANDS.items():
+    for _command in _commands:
+        app.command(cls=Command, rich_help_panel=_panel)(_command)
+app.add_typer(plot, name="plot", rich_help_panel="The paper")
+app.add_typer(data.app, name="data", rich_help_panel="Data")
+plot.command("memories", cls=Command)(memories.plot_memories)
 for _name, _command in plots.plot_commands().items():
-    plot.command(_name)(_command)
-plot.command("all")(plots.plot_all)
+    plot.command(_name, cls=Command)(_command)
+plot.command("all", cls=Command)(plots.plot_all)
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,8 +62,10 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[
+    _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    # A file's name may have bytes that are not UTF-8: it is printed as it is, rather than not at all.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")

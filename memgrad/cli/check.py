@@ -1,4 +1,4 @@
-"""The command that tries whether a problem keeps its promises."""
+"""The command that checks a problem."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def check(
     sample: Annotated[bool, typer.Option("--sample", help="Use the rows that come with memgrad.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try whether a problem of your own can be experimented with: shapes, gradients, determinism and more.
+    """Check whether your problem can be used in experiments: shapes, gradients, determinism and more.
 
-    A file without a name after it is asked for `problem`. The exit code is 1 if something fails.
+    If no name follows the file, it is `problem`. The problem is first built twice, in fresh processes, to find
+    randomness without a seed. The exit code is 1 if a check fails.
 
     For example:
 
@@ -40,9 +41,12 @@ def check(
     - `memgrad check cifar10-cnn --sample`
     """
     with refusing():
-        from memgrad import problems
+        from memgrad.extras import require
 
-        report = problems.check_problem(problems.get(problem, sample=sample))
+        require("memgrad check", extra="torch", modules=("torch",))
+        from memgrad.problems.rebuild import check_by_name
+
+        report = check_by_name(problem, sample=sample)
     if as_json:
         typer.echo(json.dumps({"problem": report.problem, "findings": [asdict(f) for f in report.findings]}, indent=2))
     else:

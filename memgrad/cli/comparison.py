@@ -1,4 +1,4 @@
-"""The command that compares the methods of an experiment, from what is in a store."""
+"""The command that compares the methods of an experiment, from the rows of a store."""
 
 from __future__ import annotations
 
@@ -8,36 +8,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from memgrad.cli.experiments import SpecFile, StoreFolder
+from memgrad.cli.layout import show
 from memgrad.cli.terminal import AsJson, refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.results import Comparison, Results
-    from memgrad.experiments.store import Store
-    from memgrad.statistics import Interval
+    from memgrad.experiments.storing.store import Store
+    from memgrad.statistics import Estimate
 
 
 def compare(
     spec: SpecFile,
     store: StoreFolder = None,
     metric: Annotated[
-        str | None, typer.Option(help="What is compared [default: what selects step sizes, such as loss].")
+        str | None, typer.Option(help="The metric to compare [default: the one that selects step sizes, such as loss].")
     ] = None,
     reference: Annotated[
-        str | None, typer.Option(help="The method the others are compared with [default: the first].")
+        str | None, typer.Option(help="The method that the others are compared with [default: the first].")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg or .pdf.")] = None,
     log_steps: Annotated[bool, typer.Option("--log-steps", help="Draw steps on a logarithmic axis.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the methods of an experiment, each at its selected step size, with 95 % intervals over seeds.
 
-    Differences are taken seed by seed: as ratios where all values are positive. P-values are those of the paired
-    t-test, and with Holm's correction for the number of methods.
+    Differences are taken seed by seed: as ratios where all values are positive. P-values are from the paired
+    t-test, without and with Holm's correction for the number of methods.
 
     For example:
 
@@ -48,9 +46,9 @@ def compare(
         from memgrad import figures, tables
 
         if out is not None:
-            figures.figure_path(out)  # before anything is read: what cannot be written is said at once
+            figures.figure_path(out)  # before anything is read, so that errors come at once
         results = results_in(spec, opened(store))
-        name = metric or results.spec.select.metric
+        name = results.spec.select.metric if metric is None else metric
         rows = results.compare(name, reference)
         beside = reference or results.methods[0]
         if as_json:
@@ -63,16 +61,17 @@ def compare(
 
 
 def opened(folder: Path | None) -> Store:
-    """The store in a folder that is there, or the usual one."""
-    from memgrad.experiments.store import Store, default_path
+    """The existing store in a folder, or the default one."""
+    from memgrad.experiments.storing.folder import default_path
+    from memgrad.experiments.storing.store import Store
 
     return Store.open(folder or default_path(), create=False)
 
 
 def results_in(spec: Path, store: Store) -> Results:
-    """What a store has of the experiment in a file."""
+    """The results that a store has for the experiment in a file."""
     from memgrad.experiments.driver import results_of
-    from memgrad.experiments.spec import Spec
+    from memgrad.experiments.planning.spec import Spec
 
     return results_of(Spec.load(spec), store)
 
@@ -80,10 +79,9 @@ def results_in(spec: Path, store: Store) -> Results:
 def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...], spec: Path) -> None:
     kind = "ratio" if rows[0].logarithmic else "difference"
     columns = ("method", "step size", f"final {metric}", f"{kind} to {reference}", "p", "p (Holm)", "diverged", "runs")
-    table = Table(*map(escape, columns), title=escape(f"{results.spec.name}: {results.spec.problem}"))
-    for row in rows:
-        table.add_row(
-            escape(row.method),
+    cells = [
+        (
+            row.method,
             f"{row.lr:g}",
             str(row.final),
             _shown(row.ratio if row.logarithmic else row.difference),
@@ -92,16 +90,18 @@ def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison
             str(row.diverged),
             str(row.finished) if row.finished == row.planned else f"{row.finished} of {row.planned}",
         )
-    Console().print(table)
+        for row in rows
+    ]
+    show(columns, cells, title=f"{results.spec.name}: {results.spec.problem}", prose={"method"})
     without = [method.name for method in results.spec.methods if method.name not in {row.method for row in rows}]
     if missing := len(results.missing()):
-        typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` goes on.", err=True)
+        typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` resumes.", err=True)
     if without:
         typer.echo(f"Without a selected step size, and left out: {', '.join(without)}.", err=True)
 
 
-def _shown(found: Interval | None) -> str:
-    return "" if found is None else str(found)
+def _shown(estimate: Estimate | None) -> str:
+    return "" if estimate is None else str(estimate)
 
 
 def _shown_p(p: float) -> str:
@@ -120,6 +120,6 @@ def _as_dict(results: Results, metric: str, reference: str, rows: tuple[Comparis
         "problem": results.spec.problem,
         "metric": metric,
         "reference": reference,
-        "methods": [row.as_dict() for row in rows],
+        "methods": [row.to_dict() for row in rows],
         "missing": len(results.missing()),
     }

@@ -1,4 +1,4 @@
-"""Commands that get the data sets and say where they are."""
+"""Commands that download data sets and show where they are."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from memgrad.cli.terminal import AsJson, byte_bars, refusing
+from memgrad.cli.layout import show
+from memgrad.cli.terminal import AsJson, Command, Group, byte_bars, refusing
 
 if TYPE_CHECKING:
     from memgrad.problems import datasets
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Get the paper's data sets, and say where they are."
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Download the paper's data sets, and show where they are.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set, such as mnist.")]
@@ -25,7 +27,7 @@ From = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(as_json: AsJson = False) -> None:
     """List the data sets, and whether they are in the cache.
 
@@ -33,38 +35,20 @@ def list_(as_json: AsJson = False) -> None:
     """
     from memgrad.problems.datasets import cache, catalogue
 
-    rows = []
-    for entry in catalogue.CATALOGUE.values():
-        path = cache.path(entry)
-        rows.append(
-            {
-                "name": entry.name,
-                "title": entry.title,
-                "rows": entry.rows,
-                "input_shape": list(entry.input_shape),
-                "classes": len(set(entry.class_names) - {catalogue.UNUSED}),
-                "cached": path.exists(),
-                "bytes": path.stat().st_size if path.exists() else entry.nbytes,
-                "path": str(path),
-                "licence": entry.licence,
-            }
-        )
+    rows = [cache.summary(entry) for entry in catalogue.CATALOGUE.values()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table()
-    for column in ("name", "rows", "inputs", "classes", "in the cache", "licence"):
-        table.add_column(column, no_wrap=column == "name")
-    for row, entry in zip(rows, catalogue.CATALOGUE.values(), strict=True):
-        shape = " x ".join(map(str, entry.input_shape))
-        cached = f"{'yes' if row['cached'] else 'no'}, {int(str(row['bytes'])) / 1e6:.0f} MB"
-        table.add_row(entry.name, f"{entry.rows:,}", shape, str(row["classes"]), cached, entry.licence)
-    console = Console()
-    console.print(table)
-    console.print(f"The cache is {cache.folder()}", soft_wrap=True, highlight=False)
+    cells = []
+    for row in rows:
+        shape = " x ".join(map(str, row["input_shape"]))
+        cached = f"{'yes' if row['cached'] else 'no'}, {row['bytes'] / 1e6:.0f} MB"
+        cells.append((row["name"], f"{row['rows']:,}", shape, str(row["classes"]), cached, row["license"]))
+    show(("name", "rows", "inputs", "classes", "in the cache", "license"), cells, prose={"license"})
+    typer.echo(f"The cache is {cache.folder()}")
 
 
-@app.command()
+@app.command(cls=Command)
 def get(
     name: Annotated[list[str], typer.Argument(metavar="NAME", help="Data sets, such as covtype mnist.")],
     folder: From = None,
@@ -88,7 +72,7 @@ def get(
             with byte_bars(sources.logger) as report:
                 path = datasets.get(entry.name, folder=folder, progress=report)
         except KeyboardInterrupt:
-            typer.echo(_how_to_go_on(entry.name, cache.path(entry).with_suffix(".downloads"), folder), err=True)
+            typer.echo(_how_to_resume(entry.name, cache.downloaded_bytes(entry), folder), err=True)
             raise typer.Exit(130) from None
         except OSError as error:
             typer.echo(f"Error: {error}", err=True)
@@ -99,17 +83,16 @@ def get(
         raise typer.Exit(1)
 
 
-def _how_to_go_on(name: str, work: Path, folder: Path | None) -> str:
-    kept = sum(path.stat().st_size for path in work.glob("*") if path.is_file())
+def _how_to_resume(name: str, kept: int, folder: Path | None) -> str:
     again = f"memgrad data get {name}" + (f" --from {folder}" if folder else "")
     if kept:
-        return f"\nInterrupted. {kept / 1e6:.1f} MB of {name} are kept: `{again}` goes on."
-    return f"\nInterrupted. Nothing is left behind: `{again}` starts anew."
+        return f"\nInterrupted. {kept / 1e6:.1f} MB of {name} are kept: `{again}` resumes."
+    return f"\nInterrupted. Nothing was downloaded yet: `{again}` starts again."
 
 
-@app.command()
+@app.command(cls=Command)
 def path(name: Name) -> None:
-    """Print the file of a data set in the cache; exit code 1 if it is not there yet.
+    """Print the file of a data set in the cache; exit code 1 if it does not exist yet.
 
     For example: `memgrad data path mnist`
     """
@@ -119,15 +102,13 @@ def path(name: Name) -> None:
         kept = datasets.path(name)
     typer.echo(kept)
     if not kept.exists():
-        typer.echo(f"It is not there yet: `memgrad data get {name}` makes it.", err=True)
+        typer.echo(f"It does not exist yet: `memgrad data get {name}` downloads it.", err=True)
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Command)
 def verify(
-    name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Data sets; all in the cache unless given.")
-    ] = None,
+    name: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Data sets; all unless given.")] = None,
 ) -> None:
     """Check the data sets in the cache against their SHA-256; exit code 1 unless all are complete.
 
@@ -139,8 +120,7 @@ def verify(
         states = {each: datasets.verify(each) for each in name or datasets.names()}
     for each, state in states.items():
         typer.echo(f"{each}: {state}{_advice(each, state)}")
-    wanted = {"complete"} if name else {"complete", "missing"}
-    if not set(states.values()) <= wanted:
+    if set(states.values()) != {"complete"}:
         raise typer.Exit(1)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from memgrad.cli.layout import show
 from memgrad.cli.terminal import as_count, progress_bar, refusing
+from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.dynamics import Ensemble, Equation, Moments
@@ -20,7 +22,7 @@ def simulate(
     flow: Annotated[
         list[str],
         typer.Argument(
-            metavar="FLOW...",
+            metavar="FLOW",
             help="A memory (poly:3), a heavy ball's viscosity (3/t or 0.5), gd, or amplified; several share noise.",
         ),
     ],
@@ -30,12 +32,13 @@ def simulate(
     start: Annotated[str, typer.Option(help="The first position: d numbers, or one for all coordinates.")] = "1",
     noise: Annotated[float, typer.Option(help="The standard deviation sigma of the noise, >= 0.")] = 0.02,
     paths: Annotated[int, typer.Option(parser=as_count, metavar="N", help="How many paths, also as 1e6.")] = 1000,
-    until: Annotated[float, typer.Option(help="The end of the time.")] = 100.0,
+    until: Annotated[float, typer.Option(help="The final time.")] = 100.0,
     dt: Annotated[float, typer.Option(help="The time step.")] = 0.01,
     seed: Annotated[int, typer.Option(help="The seed of the noise.")] = 0,
     scheme: Annotated[str, typer.Option(help="exact, splitting, euler-maruyama or milstein.")] = "exact",
     out: Annotated[Path | None, typer.Option(help="Write the summary over time: .csv or .parquet.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes more than an hour.")] = False,
 ) -> None:
     """Simulate stochastic flows with memory, next to their exact moments on quadratics.
 
@@ -47,6 +50,7 @@ def simulate(
     """
     with refusing():
         from memgrad import dynamics, figures, tables
+        from memgrad.dynamics.flows import joint_columns
         from memgrad.problems.objectives import Objective
 
         chosen = Objective.parse(objective)
@@ -54,7 +58,9 @@ def simulate(
         equations = {name: _equation(name, chosen, noise) for name in flow}
         if len(equations) < len(flow):
             raise ValueError(f"each flow is simulated once, got {', '.join(flow)}.")
-        # Before anything is computed: what cannot be written is said at once.
+        if not yes:
+            _refuse_more_than_an_hour(len(equations), chosen.dimension, paths, until, dt)
+        # Refuse a bad file name before computing anything.
         if out is not None:
             tables.table_path(out)
         if figure is not None:
@@ -73,14 +79,36 @@ def simulate(
                 progress=report,
             )
         simulated = dict(zip(equations, found, strict=True))
-        exact = {name: moments for name in equations if (moments := _exact(equations[name], found[0].t, x0))}
+        exact = {
+            name: dynamics.moments(equation, found[0].t, x0)
+            for name, equation in equations.items()
+            if equation.hessian is not None
+        }
         _print(simulated, exact, chosen)
         if out is not None:
-            typer.echo(f"wrote {tables.write_table(_columns(simulated), out, about=_about(simulated, objective))}")
+            typer.echo(f"wrote {tables.write_table(joint_columns(simulated), out, about=_about(simulated, objective))}")
         if figure is not None:
             typer.echo(f"wrote {figures.save(figures.ensembles(simulated, exact), figure)}")
-    if not all(ensemble.success for ensemble in found):
+    overflown = [name for name, each in simulated.items() if each.success and not isfinite(each.observed["f"].mean[-1])]
+    for name in overflown:
+        typer.echo(f"{name}: f - f* is too large to compute with; start nearer to the minimum.", err=True)
+    if overflown or not all(ensemble.success for ensemble in found):
         raise typer.Exit(1)
+
+
+def _refuse_more_than_an_hour(flows: int, d: int, paths: int, until: float, dt: float) -> None:
+    """Refuse a simulation of more than an hour, and say how long it would take."""
+    from memgrad.dynamics.flows import expected_seconds
+
+    if not (dt > 0 and until > 0):
+        return  # the simulation has the better message
+    steps = until / dt
+    seconds = expected_seconds(flows, steps=steps, paths=paths, dimension=d)
+    if seconds > 3600:
+        raise ValueError(
+            f"--until {until:g} with --dt {dt:g} is {steps:.3g} steps of {paths} paths, about {duration(seconds)}, and "
+            f"the limit is an hour: take a larger --dt, a smaller --until or fewer --paths, or pass --yes."
+        )
 
 
 def _coordinates(text: str, d: int) -> list[float]:
@@ -94,54 +122,34 @@ def _coordinates(text: str, d: int) -> list[float]:
 
 
 def _equation(text: str, objective: Objective, noise: float) -> Equation:
-    from memgrad import dynamics
-    from memgrad.memory import Memory
+    from memgrad.dynamics.flows import parse_flow
     from memgrad.problems.objectives import Quadratic
 
-    hessian = objective.hessian(objective.minimiser) if isinstance(objective, Quadratic) else None
-    given: dict[str, Any] = {"gradient": objective.gradient, "noise": noise, "hessian": hessian}
-    if text in ("gd", "amplified"):
-        return (dynamics.GradientFlow if text == "gd" else dynamics.AmplifiedFlow)(**given)
-    if text.endswith("/t") or text.replace(".", "", 1).isdigit():
-        return dynamics.HeavyBallFlow(text, **given)
-    return dynamics.MemoryFlow(Memory.parse(text), **given)
-
-
-def _exact(equation: Equation, t: Any, x0: list[float]) -> Moments | None:
-    """The exact moments, where the function is a quadratic."""
-    from memgrad import dynamics
-
-    return None if equation.hessian is None else dynamics.moments(equation, t, x0)
+    hessian = objective.hessian(objective.minimizer) if isinstance(objective, Quadratic) else None
+    return parse_flow(text, objective.gradient, noise=noise, hessian=hessian)
 
 
 def _print(simulated: dict[str, Ensemble], exact: dict[str, Moments], objective: Objective) -> None:
+    from memgrad.statistics import of_mean
+
     end = next(iter(simulated.values())).t[-1]
-    table = Table("flow", f"mean of f - f* at t={end:g}", "exact", "sd of X1", "exact", "sd of V1", "exact")
+    columns = ("flow", f"mean of f - f* at t={end:g}", "exact", "sd of X1", "exact", "sd of V1", "exact")
+    rows = []
     for name, found in simulated.items():
         f = found.observed["f"]
-        error = 1.96 * f.sd[-1] / found.paths**0.5
+        mean = of_mean(f.mean[-1], f.sd[-1], found.paths)
         loss = sd_x = sd_v = ""
         if known := exact.get(name):
-            x = objective.minimiser
+            x = objective.minimizer
             loss = f"{known.expected_loss(objective.hessian(x), x)[-1]:.4g}" if x is not None else ""
             sd_x, sd_v = (f"{variance[-1, 0] ** 0.5:.4g}" for variance in (known.var_x, known.var_v))
         sds = [f"{variance[-1, 0] ** 0.5:.4g}" for variance in (found.var_x, found.var_v)]
-        table.add_row(name, f"{f.mean[-1]:.4g} ± {error:.2g}", loss, sds[0], sd_x, sds[1], sd_v)
+        rows.append((name, f"{mean.value:.4g} ± {mean.high - mean.value:.2g}", loss, sds[0], sd_x, sds[1], sd_v))
+    show(columns, rows)
     console = Console()
-    console.print(table)
     for name, found in simulated.items():
         if not found.success:
-            console.print(f"{name}: {found.message}", style="bold red")
-
-
-def _columns(simulated: dict[str, Ensemble]) -> dict[str, Any]:
-    """One table for all flows: the time, and the columns of each with its name before them."""
-    import numpy as np
-
-    tables = {name: found.columns() for name, found in simulated.items()}
-    names = list(next(iter(tables.values())))
-    long = {column: np.concatenate([table[column] for table in tables.values()]) for column in names}
-    return {"flow": np.repeat(list(tables), [len(table["t"]) for table in tables.values()]), **long}
+            console.print(f"{name}: {found.message}", style="bold red", markup=False)
 
 
 def _about(simulated: dict[str, Ensemble], objective: str) -> dict[str, Any]:

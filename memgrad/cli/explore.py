@@ -26,7 +26,7 @@ def explore(
     ] = False,
     serve: Annotated[
         bool,
-        typer.Option("--serve", help="Serve the page to this machine alone, for a browser that may not read files."),
+        typer.Option("--serve", help="Serve the page to this machine alone, for browsers that may not open files."),
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 takes any that is free.")] = 0,
 ) -> None:
@@ -52,7 +52,7 @@ def explore(
 
 
 def _doorway(address: str) -> Path:
-    """A small file that leads to the address: many desktops cut off what follows # when they open a file."""
+    """A small file that redirects to the address: many desktops drop what follows # when they open a file."""
     link = escape(address, quote=True)
     with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="memgrad-explore-", delete=False) as file:
         file.write(f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">\n')

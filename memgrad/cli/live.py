@@ -1,4 +1,4 @@
-"""What is shown of an experiment while it runs: bars on a terminal, plain lines elsewhere."""
+"""The display of a running experiment: progress bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from memgrad.durations import duration
+
 if TYPE_CHECKING:
-    from memgrad.experiments.events import Event
-    from memgrad.experiments.plan import Batch
+    from memgrad.experiments.planning.plan import RunGroup
+    from memgrad.experiments.training.events import Event
 
 LINES_EVERY = 10.0
 """Seconds between plain lines."""
 
 
 @contextmanager
-def live(*, quiet: bool = False) -> Iterator[Display]:
-    """A display that listens to an experiment."""
+def live(*, quiet: bool = False, title: str = "all", after: float | None = None) -> Iterator[Display]:
+    """A display for an experiment, with the expected seconds of whatever follows it, if known."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -32,56 +34,72 @@ def live(*, quiet: bool = False) -> Iterator[Display]:
     )
     bars = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
     with bars:
-        yield Display(bars, console, plain=not quiet and not console.is_terminal, quiet=quiet)
+        yield Display(bars, console, plain=not quiet and not console.is_terminal, quiet=quiet, title=title, after=after)
 
 
 class Display:
-    """Shows the batches that are trained, their speed and losses, and the time that is left."""
+    """Shows the run groups in training, their speed and losses, and the remaining time."""
 
-    def __init__(self, bars: Progress, console: Console, *, plain: bool, quiet: bool) -> None:
+    def __init__(
+        self,
+        bars: Progress,
+        console: Console,
+        *,
+        plain: bool,
+        quiet: bool,
+        title: str = "all",
+        after: float | None = None,
+    ) -> None:
         self._bars, self._console, self._plain, self._quiet = bars, console, plain, quiet
+        self._title, self._after = title, after
         self._all: TaskID | None = None
         self._rows: dict[str, TaskID] = {}
-        self._total = self._batches = self._finished = 0
-        self._done: dict[str, int] = {}
+        self._total = self._groups = self._finished = 0
+        self._done: dict[str, int] = {}  # run-steps of each run group
+        self._before: dict[str, int] = {}  # those taken by an earlier command
         self._from: dict[str, tuple[int, float]] = {}
-        self._began, self._at_start, self._said = time.monotonic(), 0, 0.0
+        self._began: float | None = None  # when the first run group was started, after the data were loaded
+        self._said = 0.0
 
-    def began(self, batches: Sequence[Batch], finished: int) -> None:
+    def began(self, groups: Sequence[RunGroup], finished: int) -> None:
         """Show how much there is to do."""
-        runs = sum(len(batch.runs) for batch in batches)
-        self._total += sum(_run_steps(batch) for batch in batches)
-        self._batches += len(batches)
-        there = f"; {finished} are there already" if finished else ""
-        self.said(f"{runs} runs in {len(batches)} batches{there}.")
+        runs = sum(len(group.runs) for group in groups)
+        self._total += sum(_run_steps(group) for group in groups)
+        self._groups += len(groups)
+        for group in groups:
+            self._done[group.key] = self._before[group.key] = group.done * len(group.runs)
+        there = f"; {finished} are already finished" if finished else ""
+        self.said(f"{runs} runs in {len(groups)} groups{there}.")
         if self._all is None:
-            self._all = self._bars.add_task("all", total=self._total, told="")
+            self._all = self._bars.add_task(self._title, total=self._total, told="")
         self._bars.update(self._all, total=self._total)
 
-    def started(self, batch: Batch, k: int) -> None:
-        """Show a batch that is on its way."""
-        if batch.key not in self._done:  # else it is tried again, and what it did was done now
-            self._at_start += k * len(batch.runs)
-        self._done[batch.key] = k * len(batch.runs)
-        self._from[batch.key] = k, time.monotonic()
-        self._rows[batch.key] = self._bars.add_task(_title(batch), total=batch.runs[0].steps, completed=k, told="")
+    def started(self, group: RunGroup, k: int) -> None:
+        """Show a run group in training."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        if group.key not in self._from:  # otherwise it is a retry, and its earlier steps were taken by this command
+            self._before[group.key] = k * len(group.runs)
+        self._done[group.key] = k * len(group.runs)
+        self._from[group.key] = k, now
+        self._rows[group.key] = self._bars.add_task(_title(group), total=group.runs[0].steps, completed=k, told="")
 
-    def happened(self, batch: Batch, event: Event) -> None:
+    def happened(self, group: RunGroup, event: Event) -> None:
         """Show what an event changes."""
-        from memgrad.experiments import events
+        from memgrad.experiments.training import events
 
         if isinstance(event, events.Progressed | events.Evaluated):
-            self._moved(batch, event.k, event.values.get("loss") if isinstance(event, events.Evaluated) else None)
+            self._moved(group, event.k, event.values.get("loss") if isinstance(event, events.Evaluated) else None)
         elif isinstance(event, events.Finished | events.Failed | events.Lost | events.Stopped):
-            self._bars.remove_task(self._rows.pop(batch.key))
+            self._bars.remove_task(self._rows.pop(group.key))
             if isinstance(event, events.Finished):
                 self._finished += 1
-                self._done[batch.key] = _run_steps(batch)
-                self._overall(f"{_title(batch)}: done")
+                self._done[group.key] = _run_steps(group)
+                self._overall(f"{_title(group)}: done")
             elif isinstance(event, events.Lost):
-                self.said(f"{_title(batch)}: {event.reason}.")
+                self.said(f"{_title(group)}: {event.reason}.")
             elif isinstance(event, events.Failed):
-                self.said(f"{_title(batch)}: {event.message}")
+                self.said(f"{_title(group)}: {event.message}")
 
     def said(self, message: str) -> None:
         """Print a line above the bars."""
@@ -90,43 +108,48 @@ class Display:
         elif not self._quiet:
             self._bars.console.print(message, highlight=False, markup=False)
 
-    def _moved(self, batch: Batch, k: int, losses: object) -> None:
-        self._done[batch.key] = k * len(batch.runs)
-        first, began = self._from[batch.key]
+    def _moved(self, group: RunGroup, k: int, losses: object) -> None:
+        self._done[group.key] = k * len(group.runs)
+        if self._done[group.key] < self._before[group.key]:  # its checkpoint could not be used: it started again
+            self._before[group.key] = 0
+            self._from[group.key] = 0, self._from[group.key][1]
+        first, began = self._from[group.key]
         speed = (k - first) / max(time.monotonic() - began, 1e-9)
-        row = self._rows[batch.key]
+        row = self._rows[group.key]
         loss = _range(losses) or str(self._bars.tasks[self._bars.task_ids.index(row)].fields["told"]).partition("  ")[2]
         self._bars.update(row, completed=k, told=f"{speed:,.0f} steps/s  {loss}")
         self._overall(None)
 
     def _overall(self, note: str | None) -> None:
         done = sum(self._done.values())
-        spent = time.monotonic() - self._began
-        speed = (done - self._at_start) / max(spent, 1e-9)
+        spent = time.monotonic() - (self._began or time.monotonic())
+        speed = (done - sum(self._before.values())) / max(spent, 1e-9)
         left = f"{duration((self._total - done) / speed)} left" if speed > 0 and spent > 1 else ""
+        if left and self._after is not None:
+            left += f", {duration((self._total - done) / speed + self._after)} in all"
         if self._all is not None:
             self._bars.update(self._all, completed=done, told=f"{speed:,.0f} run-steps/s  {left}")
         now = time.monotonic()
         if self._plain and now - self._said > LINES_EVERY:
             self._said = now
             share = 100 * done / max(self._total, 1)
-            told = [f"{share:.0f} %", f"{self._finished} of {self._batches} batches", f"{speed:,.0f} run-steps/s", left]
-            self.said(", ".join(filter(None, told)))
+            told = [f"{share:.0f} %", f"{self._finished} of {self._groups} groups", f"{speed:,.0f} run-steps/s", left]
+            self.said(("" if self._title == "all" else f"{self._title}: ") + ", ".join(filter(None, told)))
 
 
-def _run_steps(batch: Batch) -> int:
-    return len(batch.runs) * batch.runs[0].steps
+def _run_steps(group: RunGroup) -> int:
+    return len(group.runs) * group.runs[0].steps
 
 
-def _title(batch: Batch) -> str:
-    run = batch.runs[0]
-    if len(batch.runs) == 1:
+def _title(group: RunGroup) -> str:
+    run = group.runs[0]
+    if len(group.runs) == 1:
         return f"{run.recipe.optimizer} lr {run.lr:g} seed {run.seed}"
-    return f"{len(batch.runs)} runs of {run.problem}"
+    return f"{len(group.runs)} runs of {run.problem}"
 
 
 def _range(losses: object) -> str:
-    """The smallest and the largest finite loss of a batch."""
+    """The smallest and the largest finite loss of a run group."""
     if losses is None:
         return ""
     finite = [x for x in losses if abs(x) < float("inf")]  # type: ignore[attr-defined]  # an array
@@ -134,17 +157,3 @@ def _range(losses: object) -> str:
         return "diverged"
     low, high = min(finite), max(finite)
     return f"loss {low:.4g}" if len(finite) == 1 else f"loss {low:.4g} to {high:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """A time in words.
-
-    Example:
-        >>> duration(75), duration(7300)
-        ('1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"

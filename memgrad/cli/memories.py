@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from memgrad.cli.terminal import AsJson, as_count, as_memory, progress_bar, refusing
-from memgrad.memory import FAMILIES, Memory, Passport
+from memgrad.cli.layout import show
+from memgrad.cli.terminal import AsJson, as_count, as_mixture, progress_bar, refusing
+from memgrad.memory import FAMILIES, Memory, Mixture, MixturePassport, Passport
+
+MOST_DRAWN = 100_000
 
 
 def memories(as_json: AsJson = False) -> None:
@@ -26,44 +29,45 @@ def memories(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table("family", "text form", "m(t)")
-    table.add_column("decay b_k", overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
-    console = Console()
-    console.print(table)
-    console.print("Also: constant, square-root, linear, quadratic, cubic; and as in the paper: p=2, p=e, p=inf.")
+    show(("family", "text form", "m(t)", "decay b_k"), [list(row.values()) for row in rows])
+    Console().print("Also: constant, square-root, linear, quadratic, cubic; and as in the paper: p=2, p=e, p=inf.")
 
 
 def passport(
     memory: Annotated[
-        list[Memory], typer.Argument(parser=as_memory, metavar="MEMORY", help="A text form, such as poly:2 or exp:0.9.")
+        list[Mixture],
+        typer.Argument(
+            parser=as_mixture,
+            metavar="MEMORY",
+            help="A text form, such as poly:2 or 'inst + (1+k)^0.15*poly:8'.",
+        ),
     ],
     at: Annotated[int, typer.Option(parser=as_count, metavar="K", help="The step k, counted from 0.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Say what memories amount to at step K: mean age, half-life, effective samples and more.
+    """Say what memories amount to at step K: mean age, half-life, noise and, of mixtures, the gain.
 
     For example:
 
     - `memgrad passport poly:2 --at 1000`
+    - `memgrad passport exp:0.9 "inst + (1+k)^0.15*poly:8" --at 1000`
     - `memgrad passport poly:2 exp:0.9 p=inf --at 1e6 --json`
     """
     with refusing():
-        passports = [_with_progress(each, at) for each in memory]
+        memories = [each.memory for each in memory if each.memory is not None]
+        # Beside a mixture, memories are shown as mixtures of one part, so that all columns have the same rows.
+        passports = [_with_progress(each, at) for each in (memories if len(memories) == len(memory) else memory)]
     if as_json:
         from memgrad.tables import json_ready
 
         typer.echo(json.dumps(json_ready([each.to_dict() for each in passports]), indent=2))
         return
     columns = [each.rows() for each in passports]
-    table = Table(columns[0][0][0], *(column[0][1] for column in columns))
-    for i, (what, _) in enumerate(columns[0][1:], start=1):
-        table.add_row(what, *(column[i][1] for column in columns))
-    Console().print(table)
+    rows = [(what, *(column[i][1] for column in columns)) for i, (what, _) in enumerate(columns[0])]
+    show(("", *rows[0][1:]), rows[1:])
 
 
-def _with_progress(memory: Memory, k: int) -> Passport:
+def _with_progress(memory: Memory | Mixture, k: int) -> Passport | MixturePassport:
     """The passport, with a bar for those that walk over a long past."""
     with progress_bar(f"passport of {memory}", shown=k > 10**7) as report:
         return memory.passport(k, progress=report)
@@ -71,21 +75,57 @@ def _with_progress(memory: Memory, k: int) -> Passport:
 
 def plot_memories(
     memory: Annotated[
-        list[Memory] | None,
-        typer.Argument(parser=as_memory, metavar="MEMORY", help="Text forms; the paper's table unless given."),
+        list[Mixture] | None,
+        typer.Argument(
+            parser=as_mixture,
+            metavar="MEMORY",
+            help="Text forms of memories or mixtures; the paper's table unless given.",
+        ),
     ] = None,
-    time: Annotated[float, typer.Option(help="The time t of the step.")] = 6.0,
+    time: Annotated[float | None, typer.Option(help="The time t of the step.", show_default="6")] = None,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            parser=as_count,
+            metavar="K",
+            help="Draw the weights of all gradients at this step k instead, with their gain.",
+            show_default="100 for mixtures",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write: .png, .svg or .pdf.")] = Path("memory_types.png"),
 ) -> None:
-    """Draw the influence of past gradients on the step at time t, the paper's figure of memory types.
+    """Draw the influence of past gradients on the step at time t, or their weights in step K.
+
+    The first is the paper's figure of memory types. Mixtures, and whatever is given with --at, are drawn by the weights
+    of all gradients, whose sum is the gain.
 
     For example:
 
     - `memgrad plot memories --out memory_types.pdf`
     - `memgrad plot memories poly:2 exp:0.9 --time 50`
+    - `memgrad plot memories "inst + (1+k)^0.15*poly:8" exp:0.9 --at 100`
     """
     with refusing():
         from memgrad import figures
 
-        chosen = {str(each): each for each in memory} if memory else None
-        typer.echo(f"wrote {figures.save(figures.memory_types(chosen, t=time), out)}")
+        chosen = {str(each): each for each in memory or []}
+        memories = {name: each.memory for name, each in chosen.items() if each.memory is not None}
+        if at is None and len(memories) == len(chosen):
+            figure = figures.memory_types(memories or None, t=6.0 if time is None else time)
+        else:
+            _check_weights(chosen, time, at)
+            figure = figures.mixture_weights(chosen, k=100 if at is None else at)
+        typer.echo(f"wrote {figures.save(figure, out)}")
+
+
+def _check_weights(chosen: Mapping[str, Mixture], time: float | None, at: int | None) -> None:
+    """Refuse what weights in a step cannot be drawn for."""
+    if time is not None:
+        raise ValueError(
+            f"weights are drawn at a step, given by --at, not at a time, got --time {time:g}: leave it out. "
+            f"Only memories without gain, and without --at, are drawn at a time."
+        )
+    if not chosen:
+        raise ValueError(f"--at draws the weights of the memories that are given, got --at {at} and no memory.")
+    if at is not None and at > MOST_DRAWN:
+        raise ValueError(f"--at draws each of the k + 1 weights, for k of at most {MOST_DRAWN}, got {at}.")

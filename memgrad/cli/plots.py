@@ -9,18 +9,31 @@ from typing import Annotated, Any
 import typer
 
 from memgrad.cli.terminal import progress_bar, refusing
-from memgrad.paper.catalogue import FIGURES, PaperFigure
+from memgrad.paper.catalogue import SYNTHETIC, PaperFigure
 
 Data = Annotated[
     Path | None,
     typer.Option(help="Also write the numbers behind the figure: .csv (with its settings as .json) or .parquet."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Another seed of the random numbers, an integer >= 0.")]
+
+
+def _as_seed(text: str) -> int:
+    """A seed, checked before anything is drawn."""
+    with refusing():
+        if not (text.isascii() and text.isdigit()):
+            raise ValueError(f"a seed is an integer >= 0, got seed={text}.")
+        return int(text)
+
+
+Seed = Annotated[
+    int | None,
+    typer.Option(parser=_as_seed, metavar="N", help="Another seed of the random numbers, an integer >= 0."),
+]
 
 
 def plot_commands() -> dict[str, Callable[..., None]]:
     """A command for each figure of the paper that has none of its own, by its name."""
-    return {name: _command(figure) for name, figure in FIGURES.items() if name != "memories"}
+    return {name: _command(figure) for name, figure in SYNTHETIC.items() if name != "memories"}
 
 
 def plot_all(
@@ -39,7 +52,7 @@ def plot_all(
 
         if ending not in figures.FORMATS:
             raise ValueError(f"a figure is saved as {', '.join(figures.FORMATS)}, got --ending {ending!r}.")
-        for name, figure in FIGURES.items():
+        for name, figure in SYNTHETIC.items():
             _write(figure, out / f"{name}.{ending}", out / f"{name}.csv", seed if figure.is_random else None)
 
 
@@ -60,11 +73,10 @@ def _command(figure: PaperFigure) -> Callable[..., None]:
         _write(figure, out, data, None)
 
     command: Any = seeded if figure.is_random else plain
-    where = figure.label if figure.label.startswith("App.") else f"Fig. {figure.label}"
     again = f" --seed 1 --data {figure.name}.csv" if figure.is_random else f" --data {figure.name}.csv"
     command.__doc__ = (
         f"{figure.title}\n\n"
-        f"The paper's {where}: {figure.published}\n\n"
+        f"The paper's {figure.where}: {figure.published}\n\n"
         f"For example:\n\n"
         f"- `memgrad plot {figure.name} --out {figure.name}.pdf`\n"
         f"- `memgrad plot {figure.name} --out {figure.name}.png{again}`\n"
@@ -77,12 +89,12 @@ def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) 
         from memgrad import figures, tables
         from memgrad.paper.figures import draw
 
-        # Before anything is computed: what cannot be written is said at once.
+        # Refuse a bad file name before computing anything.
         figures.figure_path(out)
         if data is not None:
             tables.table_path(data)
         with progress_bar(figure.title) as report:
-            drawn = draw(figure.name, seed=seed, progress=report)
-        typer.echo(f"wrote {figures.save(drawn.figure, out)}")
+            picture = draw(figure.name, seed=seed, progress=report)
+        typer.echo(f"wrote {figures.save(picture.figure, out)}")
         if data is not None:
-            typer.echo(f"wrote {tables.write_table(drawn.columns, data, about=drawn.about())}")
+            typer.echo(f"wrote {tables.write_table(picture.columns, data, about=picture.about())}")

@@ -9,7 +9,7 @@ import typer
 
 from memgrad.cli.comparison import opened
 from memgrad.cli.experiments import StoreFolder
-from memgrad.cli.terminal import refusing
+from memgrad.cli.terminal import folder_for, refusing
 
 
 def report(
@@ -34,14 +34,14 @@ def report(
 
         known("scale", scale, scales())
         kept = opened(store)
-        out.mkdir(parents=True, exist_ok=True)
-        found = reproduction.reproduce(
-            scale=scale,
-            store=kept,
-            out=out,
-            engine=None,
-            told=None if quiet else lambda line: typer.echo(line, err=True),
-        )
+        with folder_for(out):
+            found = reproduction.reproduce(
+                scale=scale,
+                store=kept,
+                out=out,
+                engine=None,
+                told=None if quiet else lambda line: typer.echo(line, err=True),
+            )
         path = write_report(found, kept, out / "report.html")
         for name, reason in found.skipped.items():
             typer.echo(f"left out {name}: {reason}.", err=True)

@@ -14,24 +14,26 @@ from rich.padding import Padding
 from rich.table import Table
 
 from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
-from memgrad.cli.live import Display, duration, live
-from memgrad.cli.terminal import refusing
+from memgrad.cli.layout import show
+from memgrad.cli.live import Display, live
+from memgrad.cli.terminal import folder_for, refusing
+from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.paper.claims import Verdict
     from memgrad.paper.reproduction import Reproduction
 
-COLOURS = {"reproduced": "green", "not reproduced": "red", "undecided": "yellow"}
+COLORS = {"reproduced": "green", "not reproduced": "red", "undecided": "yellow"}
 NUMBERS = 3
-"""So many numbers of a verdict are shown; all of them are in scoreboard.json."""
+"""The number of a verdict's numbers that are shown; scoreboard.json has all of them."""
 
 WIDE = 130
-"""In a terminal with fewer columns the scoreboard has a paragraph a claim, because a table would have narrow cells."""
+"""In a narrower terminal the scoreboard has one paragraph per claim instead of a table."""
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Figures and claims, such as results R4 [all].")
+        list[str] | None, typer.Argument(metavar="NAME", help="Figures and claims, such as results R4 [all].")
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, laptop or paper.")] = "quick",
     store: StoreFolder = None,
@@ -45,16 +47,14 @@ def reproduce(
     ending: Annotated[
         list[str] | None, typer.Option(help="A format of the figures: png, svg or pdf; may be repeated [png, svg].")
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what would be trained and what it would cost, and stop.")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print what would be trained and its cost, and stop.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the scoreboard and errors.")] = False,
 ) -> None:
     """Reproduce the paper: run its experiments, draw its figures, and decide its claims.
 
     At the scale `quick`, on samples that come with memgrad, it is a rehearsal of a few minutes that decides nothing
     about real data. `laptop` takes the complete data sets and about two hours; `paper` is all of it, for a GPU or a
-    cluster. Both say first what they would cost. Called again, it goes on where it stopped, and does nothing twice.
+    cluster. Both print an estimate of the cost first. Called again, it resumes and repeats nothing.
 
     For example:
 
@@ -64,30 +64,39 @@ def reproduce(
     - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
     """
     with refusing():
-        from memgrad.experiments.store import Store, default_path
+        from memgrad.experiments.storing.folder import default_path
+        from memgrad.experiments.storing.store import Store
+        from memgrad.figures import FORMATS
         from memgrad.paper import reproduction
         from memgrad.paper.names import chosen
         from memgrad.paper.scales import known, scales
         from memgrad.report import write_report
 
-        chosen(names or ())  # what is misspelt is said before a folder is made
+        chosen(names or ())  # misspelled names are refused before a folder is created
         known("scale", scale, scales())
+        for each in ending or ():
+            known("format", each, FORMATS)
 
         def told(line: str) -> None:
             if not quiet:
                 typer.echo(line, err=True)
 
-        def listening(experiment: str) -> AbstractContextManager[Display]:
-            told(f"{experiment}, {scale}")
-            return live(quiet=quiet)
-
+        seconds = None
         if plan or (scales()[scale].decides and not quiet):
-            _plan(names or (), scale, store or default_path(), workers)
+            seconds = _plan(names or (), scale, store or default_path(), workers)
             if plan:
                 return
         chosen_engine(engine, workers, address)
-        kept = Store.open(store or default_path())
-        out.mkdir(parents=True, exist_ok=True)
+        with folder_for(out):
+            kept = Store.open(store or default_path())
+        countdown = reproduction.countdown(names or (), scale, kept, seconds)
+
+        def listening(experiment: str) -> AbstractContextManager[Display]:
+            title = f"experiment {countdown.begin(experiment)}, {experiment}"
+            left = countdown.left()
+            told(f"{title}, {scale}" + (f": about {duration(left)} of training left in all" if left else ""))
+            return live(quiet=quiet, title=title, after=countdown.after())
+
         found = reproduction.reproduce(
             names or (),
             scale=scale,
@@ -103,17 +112,17 @@ def reproduce(
         typer.echo(f"The report is {write_report(found, kept, out / 'report.html').resolve()}")
         if found.interrupted:
             again = " ".join(["memgrad reproduce", *(names or ()), f"--scale {scale}"])
-            typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} goes on from there.", err=True)
+            typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)
             raise typer.Exit(130)
         if found.skipped:
             raise typer.Exit(1)
 
 
-def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) -> None:
-    """What is left to train and what it would cost: a little of each experiment is tried."""
-    from memgrad.experiments.engines.local import usable_cores
-    from memgrad.experiments.preview import preview
-    from memgrad.experiments.store import Store
+def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) -> dict[str, float]:
+    """Print what is left to train and its cost, measured by training a little of each; return the seconds."""
+    from memgrad.experiments.planning.preview import preview
+    from memgrad.experiments.storing.store import Store
+    from memgrad.experiments.training.engines.local import usable_cores
     from memgrad.paper.names import chosen, needed
     from memgrad.paper.reproduction import unfinished
     from memgrad.paper.scales import experiment
@@ -124,21 +133,22 @@ def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) ->
     todo = needed(chosen(names)) if kept is None else unfinished(names, scale, kept)
     if not todo:
         typer.echo("Nothing is left to train.", err=True)
-        return
-    console, seconds = Console(stderr=True), 0.0
-    table = Table("experiment", "what", "runs left", "time", title=f"Left to train, {scale}, on {workers} workers")
+        return {}
+    console, seconds = Console(stderr=True), dict.fromkeys(todo, 0.0)
+    rows = []
     for name in todo:
         with console.status(f"Trying a little of {name} ..."):
             try:
                 found = preview(experiment(name, scale), kept, workers=workers)
             except DatasetUnavailable as error:
-                table.add_row(name, escape(str(error)), "", "")
+                rows.append((name, str(error), "", ""))
                 continue
-        took = found.cost.seconds if found.cost is not None else 0.0
-        seconds += took
-        table.add_row(name, found.title, f"{found.left} of {found.runs}", duration(took))
-    console.print(table)
-    typer.echo(f"About {duration(seconds)} in all, with processors like this one's.", err=True)
+        seconds[name] = found.cost.seconds if found.cost is not None else 0.0
+        rows.append((name, found.title, f"{found.left} of {found.runs}", duration(seconds[name])))
+    title = f"Left to train, {scale}, on {workers} workers"
+    show(("experiment", "what", "runs left", "time"), rows, title=title, prose={"what"}, err=True)
+    typer.echo(f"About {duration(sum(seconds.values()))} in all, with processors like this one's.", err=True)
+    return seconds
 
 
 def _show(found: Reproduction, out: Path) -> None:
@@ -150,11 +160,9 @@ def _show(found: Reproduction, out: Path) -> None:
             console.print(part)
     for name, reason in found.skipped.items():
         typer.echo(f"skipped {name}: {reason}.".replace("..", "."), err=True)
-    trained = sum(made.trained for made in found.experiments.values())
-    runs = sum(made.runs for made in found.experiments.values())
     typer.echo(
-        f"{len(found.figures)} figures and {len(found.verdicts)} verdicts in {out}, {trained} of {runs} runs trained "
-        f"now, {duration(found.seconds)}."
+        f"{len(found.figures)} figures and {len(found.verdicts)} verdicts in {out}, {found.trained} of {found.runs} "
+        f"runs trained now, {duration(found.seconds)}."
     )
 
 
@@ -165,7 +173,7 @@ def _title(found: Reproduction) -> str:
 
 def _tally(verdicts: Sequence[Verdict]) -> str:
     outcomes = [verdict.outcome for verdict in verdicts]
-    return ", ".join(f"{outcomes.count(each)} {each}" for each in COLOURS if each in outcomes) + "."
+    return ", ".join(f"{outcomes.count(each)} {each}" for each in COLORS if each in outcomes) + "."
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
@@ -191,7 +199,7 @@ def _paragraphs(verdicts: Sequence[Verdict]) -> RenderableType:
 
 
 def _outcome(verdict: Verdict) -> str:
-    return f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
+    return f"[{COLORS[verdict.outcome]}]{verdict.outcome}[/]"
 
 
 def _numbers(verdict: Verdict) -> list[str]:

@@ -1,4 +1,4 @@
-"""Commands that say what is in a store, take it out, and clean up."""
+"""Commands that list, export and clean up a store."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from memgrad.cli.comparison import opened, results_in
 from memgrad.cli.experiments import StoreFolder
+from memgrad.cli.layout import show
 from memgrad.cli.terminal import AsJson, refusing
 
 if TYPE_CHECKING:
-    from memgrad.experiments.store import Store
+    from memgrad.experiments.storing.store import Store
 
 
 def ls(store: StoreFolder = None, as_json: AsJson = False) -> None:
@@ -29,37 +27,35 @@ def ls(store: StoreFolder = None, as_json: AsJson = False) -> None:
     - `memgrad ls --store /data/rows --json`
     """
     with refusing():
-        from memgrad.experiments.upkeep import inventory
+        from memgrad.experiments.storing.upkeep import inventory
 
         found = inventory(opened(store))
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2))
+        typer.echo(json.dumps(found.to_dict(), indent=2))
         return
-    table = Table("problem", "optimizer", "memory", "runs", "step sizes", "seeds", "diverged")
-    for held in found.holdings:
-        counts = (held.runs, held.step_sizes, held.seeds, held.diverged)
-        table.add_row(*map(escape, (held.problem, held.optimizer, held.memory)), *map(str, counts))
-    if found.holdings:
-        Console().print(table)
+    rows = [
+        (held.problem, held.optimizer, held.memory, *map(str, (held.runs, held.step_sizes, held.seeds, held.diverged)))
+        for held in found.holdings
+    ]
+    if rows:
+        show(("problem", "optimizer", "memory", "runs", "step sizes", "seeds", "diverged"), rows, prose={"problem"})
     typer.echo(
         f"{found.path}: {found.runs:,} runs, {found.rows:,} rows in {found.chunks:,} chunks, "
         f"{len(found.checkpoints)} checkpoints, {_size(found.nbytes)}; made by memgrad {found.made_by}"
     )
     for damage in found.damaged:
-        typer.echo(f"damaged: {damage.path}: {damage.reason}; `memgrad run` makes its runs again", err=True)
+        typer.echo(f"damaged: {damage.path}: {damage.reason}; `memgrad run` trains its runs again", err=True)
 
 
 def export(
     out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The file to write: .csv or .parquet.")] = None,
     store: StoreFolder = None,
-    spec: Annotated[
-        Path | None, typer.Option(help="Only the runs of this experiment, with its names of the methods.")
-    ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV to the standard output, or to OUT.")] = False,
+    spec: Annotated[Path | None, typer.Option(help="Only the runs of this experiment, with its method names.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV to standard output, or to OUT.")] = False,
 ) -> None:
     """Write all rows as one table, each with its problem, optimizer, options, step size and seed.
 
-    With an experiment there are also the columns `method`, and `selected`: whether the step size is the method's best.
+    With --spec there are also the columns `method` and `selected`: whether the step size was selected for the method.
 
     For example:
 
@@ -71,11 +67,11 @@ def export(
         from memgrad import tables
 
         if out is None and not as_csv:
-            raise ValueError("name a file ending in .csv or .parquet, or say --csv for the standard output.")
+            raise ValueError("name a file ending in .csv or .parquet, or pass --csv for standard output.")
         if out is not None and as_csv and out.suffix.lower() != ".csv":
             raise ValueError(f"--csv writes a file ending in .csv, got {str(out)!r}.")
         if out is not None:
-            tables.table_path(out)  # before anything is read: what cannot be written is said at once
+            tables.table_path(out)  # before anything is read, so that errors come at once
         kept = opened(store)
         columns = kept.read().described() if spec is None else results_in(spec, kept).table()
         if out is None:
@@ -87,14 +83,14 @@ def export(
 def gc(
     store: StoreFolder = None,
     keep: Annotated[
-        Path | None, typer.Option(help="Remove also the rows of all runs but those of this experiment; needs --yes.")
+        Path | None, typer.Option(help="Also remove the rows of all runs except those of this experiment; needs --yes.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do remove rows.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that rows are to be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
 ) -> None:
-    """Remove what a store does not need: unfinished and damaged files, checkpoints of finished runs, duplicates.
+    """Remove what a store does not need: incomplete and damaged files, checkpoints of finished runs, duplicates.
 
-    No rows are lost, unless --keep says so.
+    No rows are lost, unless --keep is given.
 
     For example:
 
@@ -102,12 +98,12 @@ def gc(
     - `memgrad gc --keep experiment.toml --yes`
     """
     with refusing():
-        from memgrad.experiments.upkeep import clean
+        from memgrad.experiments.storing.upkeep import clean
 
         kept = opened(store)
         wanted = None if keep is None else _runs_to_keep(keep, kept)
         if keep is not None and not (yes or dry_run):
-            raise ValueError("--keep removes rows for ever: add --yes to do it, or --dry-run to see which.")
+            raise ValueError("--keep removes rows permanently: add --yes to confirm, or --dry-run to see which.")
         found = clean(kept, keep=wanted, dry_run=dry_run)
     for each in found:
         typer.echo(f"{each.path.relative_to(kept.path)}: {each.reason}")
@@ -120,7 +116,7 @@ def _runs_to_keep(spec: Path, store: Store) -> set[str]:
     unknown = [method.name for method in results.spec.methods if method.name not in results.methods]
     if unknown:
         raise ValueError(
-            f"which runs belong to {', '.join(unknown)} is known when the step size they take is selected: finish "
+            f"the runs of {', '.join(unknown)} are known only when the step size they take is selected: finish "
             f"`memgrad run {spec}` first."
         )
     return {run.digest for step_sizes in results.runs.values() for at in step_sizes.values() for run in at.values()}

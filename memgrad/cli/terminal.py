@@ -1,11 +1,13 @@
-"""How the command line reads words, shows progress and answers bad input."""
+"""Parsing of arguments, progress bars, and answers to bad input."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
@@ -20,16 +22,54 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from typer.core import TyperCommand, TyperGroup
 
-from memgrad.memory import Memory
-from memgrad.memory.kinds import as_step
+from memgrad.cli.live import LINES_EVERY
+from memgrad.durations import duration
+from memgrad.memory import Memory, Mixture
+from memgrad.memory.text import as_memory as memory_of
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; infinite and undefined numbers are null.")]
 
 
+class Command(TyperCommand):
+    """A command that refuses empty words, and whose help shows a flag by its name alone, not as taking a <bool>."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words; an empty one, as a path, would silently be the current folder."""
+        for word in args:
+            if not word or (word.startswith("--") and word.endswith("=")):
+                where = f" after {word.removesuffix('=')}" if word else ""
+                raise typer.BadParameter(
+                    f"a word{where} is empty; a variable of the shell may not be set. Leave it out for the default.",
+                    ctx=ctx,
+                )
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, flags with nothing to fill in."""
+        return _flags_alone(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands whose help shows flags as `Command` does."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, flags with nothing to fill in."""
+        return _flags_alone(super().get_params(ctx))
+
+
+def _flags_alone(parameters: Iterable[Any]) -> list[Any]:
+    parameters = list(parameters)
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Answer bad input by its error message and exit code 2, and Ctrl-C by a line and 130, without a traceback."""
+    """Print errors without a traceback: exit code 2 for bad input, 130 for Ctrl-C, 1 for the rest."""
     try:
         yield
     except KeyboardInterrupt:
@@ -37,10 +77,16 @@ def refusing() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (ValueError, TypeError, NotImplementedError) as error:
         raise typer.BadParameter(str(error)) from error
+    except OverflowError as error:
+        raise typer.BadParameter(f"a number is too large to compute with: {error}.") from error
+    except MemoryError as error:
+        asked = f" ({error})" if str(error) else ""
+        typer.echo(f"Error: not enough memory{asked}. Ask for less, or for fewer at once.", err=True)
+        raise typer.Exit(1) from error
     except ImportError as error:  # a part that is not installed: the message names its extra
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
-    except BrokenPipeError:  # whoever reads has read enough, as `head` does
+    except BrokenPipeError:  # the reader has read enough, as `head` does
         raise typer.Exit(1) from None
     except OSError as error:
         named = f"{error.strerror} ({error.filename})." if error.strerror else str(error)
@@ -48,10 +94,30 @@ def refusing() -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
+@contextmanager
+def folder_for(path: Path) -> Iterator[None]:
+    """Create a folder for what the block writes; remove it again if the block fails before it has written anything."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for each in missing:
+            with suppress(OSError):  # it is not empty
+                each.rmdir()
+        raise
+
+
 def as_memory(text: str) -> Memory:
     """The memory with this text form."""
     with refusing():
-        return Memory.parse(text)
+        return memory_of("this command", "MEMORY", text)
+
+
+def as_mixture(text: str) -> Mixture:
+    """The mixture with this text form, of one part where it is that of a memory."""
+    with refusing():
+        return Mixture.parse(text)
 
 
 def as_count(text: str | int) -> int:
@@ -62,15 +128,23 @@ def as_count(text: str | int) -> int:
             number = int(text) if text.strip().lstrip("+-").isdigit() else float(text)
         except ValueError:
             raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.") from None
-        return as_step(number)
+        if not (0 <= number < float("inf") and number == int(number)):
+            raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.")
+        return int(number)
 
 
 @contextmanager
 def progress_bar(what: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None] | None]:
-    """A function of (done, total) that draws a bar with the time that is left, on a terminal; None elsewhere."""
+    """A function of (done, total): on a terminal it draws a bar with the remaining time, elsewhere it prints lines.
+
+    It is None if nothing is shown.
+    """
     console = Console(stderr=True)
-    if not (shown and console.is_terminal):
+    if not shown:
         yield None
+        return
+    if not console.is_terminal:
+        yield _lines(what)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -78,8 +152,23 @@ def progress_bar(what: str, *, shown: bool = True) -> Iterator[Callable[[int, in
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def _lines(what: str) -> Callable[[int, int], None]:
+    """A function of (done, total) that prints a line to standard error every few seconds."""
+    began = said = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= LINES_EVERY:
+            said = now
+            left = f", {duration((now - began) * (total - done) / done)} left" if done else ""
+            typer.echo(f"{what}: {100 * done / max(total, 1):.0f} %{left}", err=True)
+
+    return report
+
+
 class _IfKnown(ProgressColumn):
-    """A column that stays empty while it is not known how much there is to do."""
+    """A column that stays empty while the total is unknown."""
 
     def __init__(self, column: ProgressColumn) -> None:
         super().__init__()
@@ -93,7 +182,7 @@ class _IfKnown(ProgressColumn):
 def byte_bars(logger: logging.Logger) -> Iterator[Callable[[str, int, int], None] | None]:
     """A function of (what, bytes done, all bytes or 0) that draws a bar for what is being done; None off a terminal.
 
-    What `logger` says meanwhile is printed above the bar, or as plain lines off a terminal.
+    The messages of `logger` are printed above the bar, or as plain lines off a terminal.
     """
     console = Console(stderr=True)
     columns = (
@@ -118,7 +207,7 @@ def byte_bars(logger: logging.Logger) -> Iterator[Callable[[str, int, int], None
 
 @contextmanager
 def _printed(logger: logging.Logger, console: Console) -> Iterator[None]:
-    """Print what `logger` says, instead of what else would be done with it."""
+    """Print the messages of `logger` and nothing else."""
     handler = logging.Handler()
     handler.emit = lambda record: console.print(  # type: ignore[method-assign]  # a handler is this one function
         record.getMessage(), style="yellow", highlight=False, markup=False, soft_wrap=True

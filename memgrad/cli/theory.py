@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from memgrad.cli.layout import show
 from memgrad.cli.terminal import AsJson, refusing
+from memgrad.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from memgrad.theory import Bound, Entry
 
 
 def bound(
-    name: Annotated[str | None, typer.Argument(help="A bound by name; all are listed unless given.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="BOUND", help="A bound by name; all are listed unless given.")
+    ] = None,
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE...", help="Its arguments; t and k take several numbers, with commas."),
+        typer.Argument(metavar="NAME=VALUE", help="Its arguments; t and k take several numbers, with commas."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,9 +42,7 @@ def bound(
             _list(list(known.values()), as_json)
             return
         if name not in known:
-            near = get_close_matches(name, known, n=3, cutoff=0.4)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"unknown bound {name!r}; known bounds: {', '.join(known)}.{hint}")
+            raise ValueError(f"unknown bound {name!r}{did_you_mean(name, known)} Known bounds: {', '.join(known)}.")
         if not values:
             _describe(known[name], as_json)
             return
@@ -89,10 +89,7 @@ def _list(entries: list[Entry], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps([dict(zip(("name", "about", "takes"), row, strict=True)) for row in rows], indent=2))
         return
-    table = Table("bound", "about", "takes")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    show(("bound", "about", "takes"), rows, prose={"about", "takes"})
 
 
 def _describe(entry: Entry, as_json: bool) -> None:
@@ -101,12 +98,8 @@ def _describe(entry: Entry, as_json: bool) -> None:
         names = ("name", "meaning", "domain", "required")
         typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
         return
-    console = Console()
-    console.print(f"{entry.name}: {entry.summary}", highlight=False)
-    table = Table("argument", "meaning", "may be", "needed")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    Console().print(f"{entry.name}: {entry.summary}", highlight=False, markup=False)
+    show(("argument", "meaning", "may be", "needed"), rows, prose={"meaning", "may be"})
 
 
 def _print(found: Bound, as_json: bool) -> None:
@@ -120,11 +113,9 @@ def _print(found: Bound, as_json: bool) -> None:
 
         typer.echo(json.dumps({**data, **{n: json_ready(data[n]) for n in ("value", "rate", "ball")}}, indent=2))
         return
+    rows = [[f"{number:.6g}" for number in row] for row in zip(at, value, rate, ball, strict=True)]
+    show((found.variable, f"bound of {found.about}", "rate", "ball"), rows)
     console = Console()
-    table = Table(found.variable, f"bound of {found.about}", "rate", "ball")
-    for row in zip(at, value, rate, ball, strict=True):
-        table.add_row(*(f"{number:.6g}" for number in row))
-    console.print(table)
     for what, text in found.rows():
         if what not in ("rate", "ball"):
             console.print(f"  {what:<9} {text}", highlight=False, markup=False)

@@ -11,15 +11,13 @@ from memgrad.dynamics.discrete import (  # noqa: E402  # after the check, which 
     method_moments,
 )
 from memgrad.dynamics.equations import (  # noqa: E402
-    AmplifiedFlow,
     Equation,
     ExponentialFlow,
-    FirstOrder,
-    GradientFlow,
     HeavyBallFlow,
     MemoryFlow,
     SecondOrder,
 )
+from memgrad.dynamics.first_order import AmplifiedFlow, FirstOrder, GradientFlow  # noqa: E402
 from memgrad.dynamics.integrators import SCHEMES  # noqa: E402
 from memgrad.dynamics.lagrangian import MemoryLagrangian, integral_residual  # noqa: E402
 from memgrad.dynamics.moments import Moments, moments  # noqa: E402

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from memgrad.dynamics.equations import symmetric
 from memgrad.dynamics.noise import as_noise
 from memgrad.dynamics.ordinary import position
-from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
+from memgrad.memory import Exponential, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.memory.kinds import as_real, as_step
 from memgrad.memory.text import as_memory
 
@@ -39,49 +39,61 @@ class MethodMoments:
 
 
 def method_moments(
-    memory: Memory | str, *, lr: float, hessian: ArrayLike, x0: ArrayLike, noise: Any = 0.0, steps: int
+    memory: Memory | Mixture | str, *, lr: float, hessian: ArrayLike, x0: ArrayLike, noise: Any = 0.0, steps: int
 ) -> MethodMoments:
-    r"""The exact moments of $x_{k+1} = x_k - \eta u_k$, $u_k = b_k u_{k-1} + (1-b_k)(H x_k + \xi_k)$, for any memory.
+    r"""The exact moments of $x_{k+1} = x_k - \eta \sum_i \gamma_i(k) u^i_k$ for any memory or mixture.
 
-    The noise $\xi_k$ is independent from step to step, with mean 0 and covariance $\sigma\sigma^T$. `poly:p` is
-    MemSGD-p, `exp:beta` bias-corrected heavy-ball and `inst` SGD.
+    $u^i_k = b^i_k u^i_{k-1} + (1-b^i_k)(H x_k + \xi_k)$, where the noise $\xi_k$ is independent from step to step, with
+    mean 0 and covariance $\sigma\sigma^T$. `poly:p` is MemSGD-p, `inst` SGD, `sum*exp:beta` heavy ball and
+    `inst + 0.25*(1+k)*poly:4` Nesterov's method.
 
     Args:
-        memory: A memory or its text form.
-        lr: The step size $\eta$, > 0.
-        hessian: $H$, shape (d, d); the minimiser is 0.
+        memory: A memory, a mixture, or a text form.
+        lr: The learning rate $\eta$, > 0.
+        hessian: $H$, shape (d, d); the minimizer is 0.
         x0: The first iterate.
         noise: $\sigma$: a number >= 0 or a matrix of shape (d, r).
-        steps: How many steps, K >= 0.
+        steps: Number of steps, K >= 0.
 
     Example:
-        >>> found = method_moments("poly:2", lr=0.1, hessian=1.0, x0=1.0, steps=2)
-        >>> found.mean[:, 0]  # 1F1(-k; 2; 0.2) = 1 - k y/2 + k(k-1)/2 y^2/6
+        >>> result = method_moments("poly:2", lr=0.1, hessian=1.0, x0=1.0, steps=2)
+        >>> result.mean[:, 0]  # 1F1(-k; 2; 0.2) = 1 - k y/2 + k(k-1)/2 y^2/6
         array([1.        , 0.9       , 0.80666667])
     """
-    memory = as_memory("method_moments", "memory", memory)
-    lr, steps = as_real("method_moments", "lr", lr, "a finite step size lr > 0"), as_step(steps)
+    mixture = Mixture.of(memory, "method_moments", "memory")
+    lr, steps = as_real("method_moments", "lr", lr, "a finite learning rate lr > 0"), as_step(steps)
     x, h = position(x0), symmetric(hessian)
     d = x.shape[1]
     if h.shape != (d, d):
         raise ValueError(f"the Hessian needs the shape ({d}, {d}) for x0, got {h.shape}.")
     lam, directions = np.linalg.eigh(h)
     s = directions.T @ as_noise(noise).covariance(d) @ directions
-    mean_x, mean_u = (x @ directions)[0], np.zeros(d)
-    xx, xu, uu = np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d))
+    n = 1 + len(mixture.averages)
+    mean = np.zeros((d, n))  # of z = (x, u^1, u^2, ...) in each direction
+    mean[:, 0] = (x @ directions)[0]
+    second = np.zeros((d, d, n, n))  # the covariance of z in one direction with z in another
     means, covariances = np.empty((steps + 1, d)), np.empty((steps + 1, d, d))
-    means[0], covariances[0] = mean_x, xx
+    means[0], covariances[0] = mean[:, 0], second[:, :, 0, 0]
     for k in range(steps):
-        b, f = memory.decay(k), memory.fresh(k)
-        cross = f * b * lam[:, None] * xu  # of the gradient (rows) with the old average
-        uu = b**2 * uu + cross + cross.T + f**2 * (lam[:, None] * xx * lam + s)
-        xu = b * xu + f * xx * lam
-        mean_u = b * mean_u + f * lam * mean_x
-        mean_x = mean_x - lr * mean_u
-        xx = xx - lr * (xu + xu.T) + lr**2 * uu
-        xu = xu - lr * uu
-        means[k + 1], covariances[k + 1] = mean_x, xx
+        kept, fresh = _linear_step(mixture, k, lr)
+        m = kept + lam[:, None, None] * np.outer(fresh, np.eye(n)[0])  # the gradient is lambda x + xi
+        mean = np.einsum("iab,ib->ia", m, mean)
+        second = m[:, None] @ second @ m[None].swapaxes(-1, -2) + s[:, :, None, None] * np.outer(fresh, fresh)
+        means[k + 1], covariances[k + 1] = mean[:, 0], second[:, :, 0, 0]
     return MethodMoments(np.arange(steps + 1), means @ directions.T, directions @ covariances @ directions.T)
+
+
+def _linear_step(mixture: Mixture, k: int, lr: float) -> tuple[Array, Array]:
+    """One step of z = (x, u^1, ...) as z' = kept z + fresh g, with the gradient g."""
+    n = 1 + len(mixture.averages)
+    kept, fresh = np.eye(n), np.zeros(n)
+    instant = mixture.instant
+    fresh[0] = 0.0 if instant is None else -lr * instant(k, Instantaneous())
+    for i, part in enumerate(mixture.averages, start=1):
+        gain = lr * part.gain(k, part.memory)
+        kept[i, i], fresh[i] = part.memory.decay(k), part.memory.fresh(k)
+        kept[0, i], fresh[0] = -gain * kept[i, i], fresh[0] - gain * fresh[i]
+    return kept, fresh
 
 
 def laguerre_mean(p: float, y: ArrayLike, k: ArrayLike) -> Array:
@@ -93,7 +105,7 @@ def laguerre_mean(p: float, y: ArrayLike, k: ArrayLike) -> Array:
     Args:
         p: The degree of the memory, > 0.
         y: $p \eta \lambda$.
-        k: Steps, >= 0.
+        k: The step or steps, integers >= 0.
 
     Example:
         >>> laguerre_mean(2.0, 0.2, [0, 1, 2])

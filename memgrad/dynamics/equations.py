@@ -26,7 +26,7 @@ Gradient = Callable[[Array], Any]
 
 
 class NotFiniteError(ValueError):
-    """A gradient that is not finite at a finite position."""
+    """Raised where the gradient is not finite at a finite position."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,7 +89,7 @@ class Equation(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name in the paper, such as MG-SDE, with its parameters."""
+        """The paper's name, such as MG-SDE, with its parameters."""
 
     @abstractmethod
     def gain(self, t: Array) -> Array:
@@ -97,7 +97,7 @@ class Equation(ABC):
 
     @abstractmethod
     def kick(self, t0: Array, t1: Array) -> Kick:
-        """The exact step of the velocity (of the position, in a first-order equation) while the gradient is held."""
+        """The exact step of the velocity (of the position, at first order) while the gradient is held constant."""
 
     @abstractmethod
     def push(self, s: Array, t: Array) -> Array:
@@ -120,7 +120,7 @@ class SecondOrder(Equation):
 
     @property
     def is_singular(self) -> bool:
-        """Whether the viscosity is."""
+        """Whether the viscosity grows without bound as t -> 0."""
         return self.damping.is_singular
 
     def drift(self, t: Array, x: Array, v: Array) -> tuple[Array, Array]:
@@ -134,7 +134,7 @@ class SecondOrder(Equation):
     def start(self, x0: ArrayLike, t0: float) -> tuple[Array, Array]:
         r"""Position and velocity at a small time $t_0 \ge 0$ of the solution from $x_0$, to first order in $t_0$.
 
-        A singular viscosity leaves no choice of the velocity: memory starts with $V(0^+) = -\nabla f(x_0)$ and a heavy
+        A singular viscosity determines the velocity: memory starts with $V(0^+) = -\nabla f(x_0)$ and a heavy
         ball with viscosity $q/t$ with $V = -t_0 \nabla f(x_0)/(q+1)$. Others start at rest.
         """
         if not 0 <= t0 < np.inf:
@@ -326,86 +326,6 @@ class ExponentialFlow(SecondOrder):
         general = "" if self.scale is None else "-G"
         constants = f"{self.alpha:g}" + ("" if self.scale is None else f", C={self.scale:g}")
         return f"MG-{self._kind()}-exp{general}({constants})"
-
-
-class FirstOrder(Equation):
-    r"""An equation without a velocity of its own: $dX = -c(t)\,[\nabla f(X) dt + \sigma(X) dB]$."""
-
-    is_singular = False
-
-    def drift(self, t: Array, x: Array) -> Array:
-        """The time derivative of positions without noise."""
-        return -self.gain(t) * self.slope(x)
-
-    def push(self, s: Array, t: Array) -> Array:
-        """c(s): what moved a position stays."""
-        return np.broadcast_to(self.gain(s), np.broadcast_shapes(np.shape(s), np.shape(t)))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class GradientFlow(FirstOrder):
-    r"""GD-ODE, and with noise the usual model of SGD: $dX = -\nabla f(X) dt - \sigma(X) dB$.
-
-    Args:
-        gradient: $\nabla f$, (paths, d) to (paths, d).
-        noise: The volatility, see `Equation`.
-        hessian: The Hessian of a quadratic, for exact moments.
-
-    Example:
-        >>> print(GradientFlow(gradient=lambda x: x))
-        GD-ODE
-    """
-
-    def gain(self, t: Array) -> Array:
-        """1 at all times."""
-        return np.ones(np.shape(t))
-
-    def kick(self, t0: Array, t1: Array) -> Kick:
-        """A step as long as its time."""
-        h = t1 - t0
-        return Kick(np.ones(np.shape(h)), h, h)
-
-    @property
-    def name(self) -> str:
-        """GD-ODE or GD-SDE."""
-        return f"GD-{self._kind()}"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class AmplifiedFlow(FirstOrder):
-    r"""Gradient descent that only gets faster: $dX = -t\,[\nabla f(X) dt + \sigma(X) dB]$.
-
-    On its own, amplification reaches the rate of Nesterov's method in continuous time, $f - f^* \le |x_0-x^*|^2/t^2$,
-    without any memory; its discretisation $x_{k+1} = x_k - \eta k \nabla f(x_k)$ is stable only while $k \eta L < 2$.
-
-    Args:
-        gradient: $\nabla f$, (paths, d) to (paths, d).
-        noise: The volatility, see `Equation`.
-        hessian: The Hessian of a quadratic, for exact moments.
-
-    Example:
-        >>> print(AmplifiedFlow(gradient=lambda x: x))
-        amplified GD-ODE
-
-    Reference:
-        UAI 2019, Sec. 3.2. *Differs*: the sign and power of the Lyapunov derivative there (erratum 7).
-    """
-
-    def gain(self, t: Array) -> Array:
-        """The time itself."""
-        return np.asarray(t, dtype=float)
-
-    def kick(self, t0: Array, t1: Array) -> Kick:
-        """The integrals of t and of its square."""
-        h = t1 - t0  # as a factor: the difference of large powers would cancel
-        return Kick(np.ones(np.shape(h)), h * (t0 + t1) / 2, h * (t0**2 + t0 * t1 + t1**2) / 3)
-
-    @property
-    def name(self) -> str:
-        """Amplified GD-ODE or GD-SDE."""
-        return f"amplified GD-{self._kind()}"
 
 
 def symmetric(hessian: Any) -> Array:

@@ -1,36 +1,53 @@
-"""The steps of the schemes, for a lane of paths at a time."""
+"""The steps of the integration schemes, applied to one lane of paths at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.dynamics.equations import Equation, FirstOrder, SecondOrder
-from memgrad.dynamics.kicks import Kick, overlap
-from memgrad.dynamics.noise import ScalarNoise
+from memgrad.dynamics.equations import Equation, SecondOrder
+from memgrad.dynamics.first_order import FirstOrder
+from memgrad.dynamics.kicks import Glide, Kick, glide, points
+from memgrad.dynamics.noise import PositionNoise, ScalarNoise
 
 Array = NDArray[np.float64]
 
-_EULER = ("euler-maruyama", "milstein")
-SCHEMES = ("exact", "splitting", *_EULER)
-"""The names of the schemes; the last two are one."""
+EULER = ("euler-maruyama", "milstein")
+SCHEMES = ("exact", "splitting", *EULER)
+"""The names of the schemes. The first two are the same scheme; so are the last two, unless noise drives a position."""
 
-_BLOCK_BYTES = 1 << 20  # noise drawn at once: small enough to stay in a core's cache until it is used
+FORGOTTEN = 1 / 3
+r"""A step in which $\int a$ exceeds this moves position and velocity jointly, with two normals.
+
+A plain step, which moves the position by a straight line, overestimates the growth of Var X and Cov(X, V) by
+(x/2) coth(x/2), x the integral: by 1 % at most.
+"""
+
+_BLOCK_BYTES = 1 << 20  # normals drawn at once: few enough to stay in a core's cache until they are used
 
 
 class Steps(NamedTuple):
-    """The numbers of some steps: a kick an equation, and how each equation mixes the normals that all share."""
+    """The coefficients of consecutive steps, all plain or all joint: of each equation, and of the shared normals."""
 
     kicks: list[Kick]
-    mix: Array  # (steps, equations, ranks)
+    glides: list[Glide | None]
+    mix: Array  # (steps, pushes, ranks)
+    pushes: list[tuple[int, ...]]  # for each equation, which rows of `mix` push its velocity, and its position
 
 
 @dataclass(frozen=True, eq=False)
 class Integrator:
-    """One equation and its scheme."""
+    r"""One equation and its scheme.
+
+    The exact scheme of a second-order equation keeps $hV$, and in place of the position the point that a straight line
+    reaches in half a step, $Y = X + hV/2$. A plain step, half a step of the position, the kick, and the other half, is
+    then a kick of the velocity by the gradient at Y, and $Y \mathrel{+}= hV$.
+    """
 
     equation: Equation
     scheme: str
@@ -40,56 +57,109 @@ class Integrator:
     @property
     def is_euler(self) -> bool:
         """Whether coefficients are taken at the beginning of the step."""
-        return self.scheme in _EULER
+        return self.scheme in EULER
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether Y and hV are kept, in place of X and V."""
+        return not self.is_euler and isinstance(self.equation, SecondOrder)
 
     def first(self, x0: Array, paths: int) -> tuple[Array, Array]:
         """All paths at the beginning."""
         x, v = self._start(x0, self.begin)
+        if self.is_ahead:
+            x, v = x + self.dt / 2 * v, self.dt * v
         return np.repeat(x, paths, axis=0), np.repeat(v, paths, axis=0)
 
     def at(self, step: int, x0: Array, x: Array, v: Array) -> tuple[Array, Array]:
         """Positions and velocities after a step, also before the beginning."""
-        if step < self.begin:
+        if step < self.begin or (step == 0 and self.is_ahead):
             x, v = (np.broadcast_to(part, x.shape) for part in self._start(x0, step))
         elif isinstance(self.equation, FirstOrder):
             v = -self.equation.gain(np.asarray(step * self.dt)) * np.asarray(self.equation.gradient(x))
+        elif self.is_ahead:
+            x, v = x - v / 2, v / self.dt
         return x, v
 
     def kick(self, t0: Array, t1: Array) -> Kick:
-        """The coefficients of steps."""
+        """The coefficients of steps, of hV where that is kept."""
         if not self.is_euler:
-            return self.equation.kick(t0, t1)
+            kick = self.equation.kick(t0, t1)
+            return kick.times(self.dt) if self.is_ahead else kick
         h, gain = t1 - t0, self.equation.gain(t0)
         lost = self.equation.damping.rate(t0) * h if isinstance(self.equation, SecondOrder) else np.zeros(len(h))
         return Kick(1 - lost, gain * h, gain**2 * h)
 
-    def step(self, x: Array, v: Array, b: float, w: float, noise: Array | None, spare: Array) -> None:
-        """Move positions and velocities by one step, in place."""
+    def push(self, s: Array, t: Array) -> Array:
+        """The influence of the gradient at time s on V, or hV where that is kept, at time t."""
+        return (self.dt if self.is_ahead else 1.0) * self.equation.push(s, t)
+
+    def glide(self, kick: Kick, t0: Array, t1: Array) -> Glide | None:
+        """The coefficients of joint steps, of Y and hV, in place of X and V."""
+        if not self.is_ahead:
+            return None
+        assert isinstance(self.equation, SecondOrder)
         h = self.dt
-        if self.scheme == "splitting" and isinstance(self.equation, SecondOrder):
-            x += np.multiply(v, h / 2, out=spare)
-            self._kick(x, v, b, w, noise, spare)
-            x += np.multiply(v, h / 2, out=spare)
-        elif isinstance(self.equation, FirstOrder):
-            self._kick(x, x, b, w, noise, spare)
+        half, a, w, chi = glide(self.equation.damping, self.equation.gain, t0, t1)
+        # The step from 0 forgets the old velocity entirely, but the old velocity is the mean of the new one.
+        half = np.where(t0 > 0, half / h - 0.5, 0.0)
+        s, _ = points(t0, t1)
+        return Glide(half, a / h + (kick.b - 1) / 2, w + kick.w / 2, chi + self.push(s, t1[:, None]) / 2)
+
+    def step(self, x: Array, v: Array, b: float, w: float, noise: Array | None, spare: Array) -> None:
+        """Move positions and velocities by one plain step, in place."""
+        if isinstance(self.equation, FirstOrder):
+            if self.scheme == "milstein" and isinstance(self.equation.volatility, PositionNoise):
+                assert noise is not None
+                correction = self._milstein(x, w / np.sqrt(self.dt), noise)
+                self._kick(x, x, b, w, noise, spare)
+                x -= correction
+            else:
+                self._kick(x, x, b, w, noise, spare)
         elif self.is_euler:
-            before = np.multiply(v, h)
+            before = np.multiply(v, self.dt)
             self._kick(x, v, b, w, noise, spare)
             x += before
         else:
             self._kick(x, v, b, w, noise, spare)
-            x += np.multiply(v, h, out=spare)
+            x += v
+
+    def joint_step(self, y: Array, u: Array, kick: Kick, glide: Glide, noises: list[Array], spare: Array) -> None:
+        """Move Y and hV by one step in which their noises differ, in place; kick and glide are of this step."""
+        where = np.multiply(u, glide.half)
+        where += y
+        g = np.asarray(self.equation.gradient(where))
+        y += np.multiply(u, glide.a, out=spare)
+        y -= np.multiply(g, glide.w, out=spare)
+        u *= kick.b
+        u -= np.multiply(g, kick.w, out=spare)
+        if noises:
+            u -= self._pushed(where, noises[0])
+            y -= self._pushed(where, noises[1])
 
     def _kick(self, x: Array, moved: Array, b: float, w: float, noise: Array | None, spare: Array) -> None:
-        # What the gradient returns is the user's, perhaps x itself: it must not be written into.
+        # The returned array belongs to the user and may be x itself, so it must not be overwritten.
         np.multiply(self.equation.gradient(x), w, out=spare)
         if noise is not None:
-            spare += (
-                noise if isinstance(self.equation.volatility, ScalarNoise) else self.equation.volatility.push(x, noise)
-            )
+            spare += self._pushed(x, noise)
         if b != 1:
             moved *= b
         moved -= spare
+
+    def _milstein(self, x: Array, k: float, z: Array) -> Array:
+        r"""Milstein's correction $[\sigma(x - k\sigma(x)) - \sigma(x)]\,(z^2 - k^2)/(2k)$, for the noise $z = k\xi$.
+
+        Platen replaces the derivative of sigma by a difference; the strong order is still 1.
+        """
+        if k == 0:
+            return np.zeros_like(x)
+        push, y = self.equation.volatility.push, (z**2 - k**2) / (2 * k)
+        return push(x - push(x, np.full_like(z, k)), y) - push(x, y)
+
+    def _pushed(self, x: Array, noise: Array) -> Array:
+        """The noise as it enters the equation. A scalar sigma is part of the mix already."""
+        volatility = self.equation.volatility
+        return noise if isinstance(volatility, ScalarNoise) else volatility.push(x, noise)
 
     def _start(self, x0: Array, step: int) -> tuple[Array, Array]:
         t = step * self.dt
@@ -107,92 +177,131 @@ class Integrators:
     dt: float
     begin: int
     sources: int
-    ranks: int
 
-    @property
-    def normals_a_step(self) -> int:
-        """The normal numbers that one path needs for one step."""
-        return self.sources * self.ranks
-
-    def steps(self, first: int, last: int) -> Steps:
-        """The coefficients of the steps numbered first, ..., last - 1; those before the beginning do not happen."""
+    def steps(self, first: int, last: int) -> Iterator[Steps]:
+        """The coefficients of the steps first, ..., last - 1; steps before the beginning are skipped."""
         n = np.arange(max(first, self.begin), max(last, self.begin), dtype=float)
+        if not len(n):
+            return
         t0, t1 = n * self.dt, (n + 1) * self.dt
         kicks = [integrator.kick(t0, t1) for integrator in self.each]
-        mix = np.zeros((len(n), len(self.each), self.ranks))
-        if self.ranks:
-            noisy = [i for i, integrator in enumerate(self.each) if integrator.equation.is_stochastic]
-            mix[:, noisy] = self._shares([kicks[i] for i in noisy], [self.each[i] for i in noisy], t0, t1)
-            for i in noisy:
-                volatility = self.each[i].equation.volatility
-                if isinstance(volatility, ScalarNoise):
-                    mix[:, i] *= volatility.sigma
-        return Steps(kicks, mix)
+        ahead = [kick.b for kick, integrator in zip(kicks, self.each, strict=True) if integrator.is_ahead]
+        joint = np.any(np.array(ahead) < np.exp(-FORGOTTEN), axis=0) if ahead else np.zeros(len(n), dtype=bool)
+        edges = [0, *(np.flatnonzero(np.diff(joint)) + 1).tolist(), len(n)]
+        for i, j in pairwise(edges):
+            part = [Kick(*(values[i:j] for values in kick)) for kick in kicks]
+            glides: list[Glide | None] = [None] * len(part)
+            if joint[i]:
+                glides = [one.glide(kick, t0[i:j], t1[i:j]) for one, kick in zip(self.each, part, strict=True)]
+            yield self._steps(part, glides, t0[i:j], t1[i:j])
 
-    def advance(self, states: list[tuple[Array, Array]], steps: Steps, stream: np.random.Generator) -> None:
+    def normals_a_step(self, steps: Steps) -> int:
+        """The number of normals that one path needs in each of the steps."""
+        return self.sources * int(steps.mix.shape[2])
+
+    def advance(self, states: list[tuple[Array, Array]], all_steps: list[Steps], stream: np.random.Generator) -> None:
         """Move a lane of paths of every equation through the steps, in place, drawing noise in blocks.
 
         A generator fills an array number after number, so the blocks do not change what a path gets.
         """
-        count, paths = len(steps.mix), states[0][0].shape[0]
-        spares = [np.empty_like(x) for x, _ in states]
-        numbers = [[(float(b), float(w)) for b, w in zip(kick.b, kick.w, strict=True)] for kick in steps.kicks]
-        block = max(1, min(count, _BLOCK_BYTES // max(8 * paths * self.normals_a_step, 1)))
-        normals = np.empty((block, self.ranks, paths, self.sources))
-        alone = self.ranks == 1 and len(self.each) == 1
-        for first in range(0, count, block):
-            size = min(block, count - first)
-            if self.ranks:
-                stream.standard_normal(out=normals[:size])
-            if alone:
-                normals[:size] *= steps.mix[first : first + size, 0, :, None, None]
-            with np.errstate(all="ignore"):  # here, because threads do not inherit it; what diverges is counted
-                for j in range(size):
-                    n = first + j
-                    for i, (integrator, (x, v)) in enumerate(zip(self.each, states, strict=True)):
-                        if not integrator.equation.is_stochastic:
-                            noise = None
-                        elif alone:
-                            noise = normals[j, 0]
-                        else:
-                            shares = steps.mix[n, i].tolist()
-                            noise = sum(share * z for share, z in zip(shares, normals[j], strict=True))
-                        integrator.step(x, v, *numbers[i][n], noise, spares[i])
+        paths = states[0][0].shape[0]
+        for steps in all_steps:
+            count, pushes, ranks = steps.mix.shape
+            block = max(1, min(count, _BLOCK_BYTES // max(8 * paths * self.normals_a_step(steps), 1)))
+            normals = np.empty((block, ranks, paths, self.sources))
+            alone = ranks == pushes == 1
+            move = self._mover(states, steps)
+            for first in range(0, count, block):
+                size = min(block, count - first)
+                if ranks:
+                    stream.standard_normal(out=normals[:size])
+                if alone:
+                    normals[:size] *= steps.mix[first : first + size, 0, :, None, None]
+                # Set here, because threads do not inherit it; paths that diverge are counted.
+                with np.errstate(all="ignore"):
+                    for j in range(size):
+                        move(first + j, [normals[j, 0]] if alone else mixed(steps.mix[first + j], normals[j]))
 
-    def _shares(self, kicks: list[Kick], integrators: list[Integrator], t0: Array, t1: Array) -> Array:
-        """How much of each shared normal goes to each equation: a triangular root of the kicks' covariance."""
-        if self.ranks == 1:
+    def _mover(self, states: list[tuple[Array, Array]], steps: Steps) -> Callable[[int, list[Array]], None]:
+        """A function that moves all equations by one step, given its index and the noise of its pushes."""
+        spares = [np.empty_like(x) for x, _ in states]
+        numbers = [
+            [Kick(*each) for each in zip(*(part.tolist() for part in kick), strict=True)] for kick in steps.kicks
+        ]
+        work = list(zip(self.each, states, steps.glides, steps.pushes, numbers, spares, strict=True))
+
+        def move(n: int, noises: list[Array]) -> None:
+            for integrator, (x, v), glides, pushes, kicks, spare in work:
+                if glides is None:
+                    b, w, _ = kicks[n]
+                    integrator.step(x, v, b, w, noises[pushes[0]] if pushes else None, spare)
+                else:
+                    glide = Glide(*(part[n] for part in glides))
+                    integrator.joint_step(x, v, kicks[n], glide, [noises[i] for i in pushes], spare)
+
+        return move
+
+    def _steps(self, kicks: list[Kick], glides: list[Glide | None], t0: Array, t1: Array) -> Steps:
+        """Kicks, glides, and the share of each normal in each push: a triangular root of the pushes' covariance."""
+        noisy = [i for i, integrator in enumerate(self.each) if integrator.equation.is_stochastic]
+        positions = {i: move.chi for i, move in enumerate(glides) if move is not None and i in noisy}
+        owners = [*noisy, *positions]
+        if len(owners) <= 1 or self.each[0].is_euler:
             # One equation, or increments of the motion themselves: signs do not matter, gains are positive.
-            return np.stack([np.sqrt(kick.v) for kick in kicks], axis=1)[:, :, None]
-        covariance = np.empty((len(t0), len(kicks), len(kicks)))
-        for i, one in enumerate(integrators):
-            covariance[:, i, i] = kicks[i].v
-            for j, other in enumerate(integrators[:i]):
-                covariance[:, i, j] = overlap(one.equation.push, other.equation.push, t0, t1)
-        return _triangular_root(covariance)
+            mix = np.sqrt([kicks[i].v for i in noisy]).reshape(len(noisy), len(t0)).T[:, :, None][:, :, : len(noisy)]
+        else:
+            s, ds = points(t0, t1)
+            pushes = [self.each[i].push(s, t1[:, None]) for i in noisy] + list(positions.values())
+            covariance = np.empty((len(t0), len(pushes), len(pushes)))
+            for i, one in enumerate(pushes):
+                for j, other in enumerate(pushes[: i + 1]):
+                    covariance[:, i, j] = np.sum(one * other * ds, axis=1)
+            for i, owner in enumerate(noisy):
+                covariance[:, i, i] = kicks[owner].v
+            mix = _triangular_root(covariance)
+        for row, owner in enumerate(owners):
+            volatility = self.each[owner].equation.volatility
+            if isinstance(volatility, ScalarNoise):
+                mix[:, row] *= volatility.sigma
+        rows = [tuple(row for row, owner in enumerate(owners) if owner == i) for i in range(len(self.each))]
+        return Steps(kicks, glides, mix, rows)
+
+
+def mixed(mix: Array, normals: Array) -> list[Array]:
+    """The noise of each push, a row of `mix` times the normals, which are overwritten."""
+    if mix.shape[1] == 1:
+        return [share * normals[0] for (share,) in mix.tolist()]
+    # In place, from the last row of the triangle to the first: a row needs no normals after its own.
+    for i, row in reversed(list(enumerate(mix.tolist()))):
+        normals[i] *= row[i]
+        for share, z in zip(row[:i], normals[:i], strict=True):
+            if share:
+                normals[i] += share * z
+    return list(normals)
 
 
 def together(equations: tuple[Equation, ...], x0: Array, dt: float, scheme: str, start: float | None) -> Integrators:
-    """The integrators of equations that share a Brownian motion, everything about them checked."""
+    """The integrators of equations that share a Brownian motion, after all checks."""
     if not equations:
         raise ValueError("simulate_together needs at least one equation, got none.")
     if scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known schemes: {', '.join(SCHEMES)}.")
-    # More than one path, so that a gradient for one alone is noticed, and not as many as coordinates, so that the two
-    # are not mistaken for each other.
+    # More than one path, so that a gradient written for a single path is noticed, and not d of them, so that paths
+    # and coordinates are not mistaken for each other.
     some = np.repeat(x0, 3 if x0.shape[1] == 2 else 2, axis=0)
     sources = set()
     for equation in equations:
         equation.slope(some)
         if equation.is_stochastic:
             sources.add(equation.volatility.sources(some))
+        if scheme == "milstein" and isinstance(equation, FirstOrder):
+            equation.volatility.refuse_areas(x0)
     if len(sources) > 1:
         raise ValueError(
-            f"equations that share a Brownian motion need noise from as many sources, got {sorted(sources)}: give "
-            f"noise matrices with as many columns."
+            f"equations that share a Brownian motion need the same number of noise sources, got {sorted(sources)}: "
+            f"give noise matrices with the same number of columns."
         )
-    euler = scheme in _EULER
-    noisy = sum(equation.is_stochastic for equation in equations)
+    euler = scheme in EULER
     begin = max(_begin(equation, dt, start) for equation in equations) if euler else 0
     if start is not None and not euler:
         raise ValueError(f"scheme {scheme!r} starts at time 0, got start={start!r}; only euler-maruyama starts later.")
@@ -201,7 +310,6 @@ def together(equations: tuple[Equation, ...], x0: Array, dt: float, scheme: str,
         dt=dt,
         begin=begin,
         sources=sources.pop() if sources else 0,
-        ranks=min(noisy, 1) if euler else noisy,
     )
 
 
@@ -214,9 +322,11 @@ def _begin(equation: Equation, dt: float, start: float | None) -> int:
         if steps == 0 and equation.is_singular:
             raise ValueError(f"{equation} has no coefficients at time 0: start must be > 0, got start={start!r}.")
         return steps
-    if not equation.is_singular:
+    if not isinstance(equation, SecondOrder):
         return 0
-    assert isinstance(equation, SecondOrder)
+    if not equation.is_singular:
+        refuse_unstable(equation, 0.0, dt)
+        return 0
     for first in range(1, 10_000_000, 1 << 16):
         block = np.arange(first, first + (1 << 16), dtype=float)
         # From a(t) h <= 1 on, no factor 1 - a(t) h is negative. For p/t that is t = ph, where it may round above 1.
@@ -224,6 +334,18 @@ def _begin(equation: Equation, dt: float, start: float | None) -> int:
         if np.any(stable):
             return int(block[np.argmax(stable)])
     raise ValueError(f"Euler-Maruyama with dt={dt!r} is unstable for {equation}: take a smaller step.")
+
+
+def refuse_unstable(equation: Equation, t: float, dt: float) -> None:
+    """Refuse Euler-Maruyama where its factor 1 - a(t) h is negative: velocities change sign, or grow, at every step."""
+    if not isinstance(equation, SecondOrder):
+        return
+    rate = float(equation.damping.rate(np.asarray(t)))
+    if rate * dt > 1 + 1e-9:
+        raise ValueError(
+            f"Euler-Maruyama with dt={dt!r} is unstable for {equation}: its rate at t={t:g} is {rate:g}, above 1/dt. "
+            f"Take a step dt <= {1 / rate:.3g}, or scheme 'exact'."
+        )
 
 
 def _triangular_root(covariance: Array) -> Array:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.dynamics.quadrature import double_exponential
+from memgrad.dynamics.quadrature import double_exponential, legendre
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity, Viscosity
 from memgrad.memory import Exponential, Logarithmic, Memory, Polynomial
 
@@ -26,7 +26,7 @@ Push = Callable[[Times, Times], Times]
 
 
 class Kick(NamedTuple):
-    """The three numbers of a step, or arrays of them, one a step."""
+    """The three coefficients of a step, or arrays of them with one entry per step."""
 
     b: Times
     """What is left of the old velocity."""
@@ -36,7 +36,7 @@ class Kick(NamedTuple):
     """The variance of the noise, for sigma = 1."""
 
     def times(self, gain: float) -> Kick:
-        """The kick of gradients and noise that are `gain` times as large."""
+        """The kick where gradients and noise are `gain` times as large."""
         return Kick(self.b, gain * self.w, gain**2 * self.v)
 
 
@@ -100,19 +100,79 @@ def overlap(push: Push, other: Push, t0: Times, t1: Times) -> Times:
         >>> overlap(constant, quadratic, np.array(0.0), np.array(2.0))  # the integral of (1/2) (3 s^2/8)
         array(0.5)
     """
-    s, ds = _points(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
+    s, ds = points(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
     return np.asarray(np.sum(push(s, t1[..., None]) * other(s, t1[..., None]) * ds, axis=-1))
 
 
 def _integrals(push: Push, t0: Times, t1: Times) -> tuple[Times, Times]:
     """The integrals of a push and of its square over each step."""
-    s, ds = _points(t0, t1)
+    s, ds = points(t0, t1)
     phi = push(s, t1[..., None])
     return np.sum(phi * ds, axis=-1), np.sum(phi**2 * ds, axis=-1)
 
 
-def _points(t0: Times, t1: Times) -> tuple[Times, Times]:
-    """Points and weights of double-exponential quadrature on each step, crowded towards both of its ends.
+class Glide(NamedTuple):
+    r"""What a step does to the position, exactly, while the gradient is held constant.
+
+    $X(t_1) = X(t_0) + A V(t_0) - B g - \zeta$, where
+    $A = \int_{t_0}^{t_1} e^{-\int_{t_0}^s a}\, ds$ is how far the old velocity reaches, $B = \int \chi$, and
+    $\zeta = \int \chi\, \sigma\, dB$ with the push of the position, $\chi(s) = c(s) \int_s^{t_1} e^{-\int_s^r a}\, dr$.
+    """
+
+    half: Times
+    """How far the old velocity reaches in half the step."""
+    a: Times
+    """And in the whole."""
+    w: Times
+    """The weight of the gradient."""
+    chi: Times
+    """The push of the position at the points of `points`, shape (steps, points)."""
+
+
+def glide(viscosity: Viscosity, gain: Callable[[Times], Times], t0: Times, t1: Times) -> Glide:
+    """The glides of steps from t0 to t1, arrays of shape (steps,).
+
+    Example:
+        >>> step = glide(ConstantViscosity(1.0), np.ones_like, np.array([0.0]), np.array([1.0]))
+        >>> step.a, step.w.round(12)  # 1 - 1/e and, in the long run h - 1, 1/e
+        (array([0.63212056]), array([0.36787944]))
+    """
+    s, ds = points(t0, t1)
+    middle = (t0 + t1) / 2
+    chi = viscosity.reach(s, t1[:, None])
+    if chi is None:
+        half, a = (_reach(viscosity, t0, end) for end in (middle, t1))
+        chi = _reaches(viscosity, s, t1)
+    else:
+        half, a = (np.asarray(viscosity.reach(t0, end)) for end in (middle, t1))
+    with np.errstate(all="ignore"):
+        # Where a memory function underflows, its rate is 0/0: within 1e-100 of time 0.
+        chi = np.nan_to_num(chi * gain(s), nan=0.0, posinf=0.0)
+    return Glide(half, a, np.sum(chi * ds, axis=1), chi)
+
+
+def _reach(viscosity: Viscosity, t0: Times, t1: Times) -> Times:
+    """How far a unit velocity at t0 goes until t1, by quadrature."""
+    s, ds = points(t0, t1)
+    with np.errstate(all="ignore"):
+        return np.where(t0 > 0, np.sum(viscosity.survival(t0[:, None], s) * ds, axis=1), 0.0)
+
+
+def _reaches(viscosity: Viscosity, s: Times, t: Times) -> Times:
+    """How far unit velocities at increasing times s, shape (steps, points), go until t: from the last point back."""
+    u, du = legendre(8)
+    later = np.append(s[:, 1:], t[:, None], axis=1)
+    between = s[..., None] + (later - s)[..., None] * u
+    with np.errstate(all="ignore"):
+        reach = (later - s) * np.nan_to_num(viscosity.survival(s[..., None], between) @ du)
+        kept = np.nan_to_num(viscosity.survival(s, later))
+    for i in range(s.shape[1] - 2, -1, -1):
+        reach[:, i] += kept[:, i] * reach[:, i + 1]
+    return reach
+
+
+def points(t0: Times, t1: Times) -> tuple[Times, Times]:
+    """Points and weights of double-exponential quadrature on each step, clustered toward both of its ends.
 
     At time 0 a push may behave as a fractional power of s, down to s^(-1/2); before t1 it may grow from almost nothing
     within a small part of the step. Gauss-Legendre would miss either.

@@ -50,20 +50,20 @@ class MemoryLagrangian:
         """The Lagrangian at positions and velocities (n, d) and times (n,)."""
         kinetic, value = self.memory.m(t) * np.sum(v**2, axis=1) / 2, np.asarray(self.value(x))
         if value.shape != kinetic.shape:
-            raise ValueError(f"the value f must return one number a path, shape {kinetic.shape}, got {value.shape}.")
+            raise ValueError(f"the value f must return one number per path, shape {kinetic.shape}, got {value.shape}.")
         return np.asarray(kinetic - self.memory.dm(t) * value)
 
     def residual(self, trajectory: Trajectory, gradient: Gradient) -> Array:
         r"""How far a solution is from the Euler-Lagrange equation over m: $\dot V + \frac{\dot m}{m}(V + \nabla f)$.
 
-        The derivative is taken from the solution by differences, so a right solution has a small residual, not 0.
+        The derivative is taken from the solution by differences, so an exact solution has a small residual, not 0.
 
         Args:
             trajectory: A solution by `solve`.
             gradient: $\nabla f$, (paths, d) to (paths, d).
 
         Returns:
-            Shape (n, d), for the times > 0 of the trajectory but the last.
+            Shape (n, d), for the times > 0 of the trajectory except the last.
         """
         at = _interpolant(trajectory)
         t = trajectory.t[trajectory.t > 0][:-1]
@@ -97,12 +97,12 @@ def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
         raise TypeError(f"the integral form is that of a velocity, which {equation} does not have.")
     at = _interpolant(trajectory)
     times = trajectory.t[trajectory.t > 0]
-    # Panels short enough for a path that turns between two times wanted.
+    # Panels short enough to resolve a path that turns between two requested times.
     knots = np.unique(np.concatenate([np.linspace(0.0, times[-1], 201), times]))
     u, du = legendre(32)
     widths = np.diff(knots)[:, None]
-    s, ds = knots[:-1, None] + widths * u, widths * du  # a row a panel
-    # A memory may push as a fractional power of s at 0: there the points are crowded.
+    s, ds = knots[:-1, None] + widths * u, widths * du  # one row per panel
+    # A memory may push as a fractional power of s at 0: there the points are clustered.
     s[0], ds[0] = knots[1] * u**6, knots[1] * 6 * u**5 * du
     panels = [equation.slope(at(row)[0]) * weights[:, None] for row, weights in zip(s, ds, strict=True)]
     past = -at(np.array([0.0]))[1][0] if not equation.is_singular else np.zeros(trajectory.x.shape[1])

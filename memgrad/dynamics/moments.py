@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
-from memgrad.dynamics.equations import Equation, FirstOrder, MemoryFlow, SecondOrder, symmetric
+from memgrad.dynamics.equations import Equation, MemoryFlow, SecondOrder, symmetric
+from memgrad.dynamics.first_order import FirstOrder
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.responses import closed_response
 
 Array = NDArray[np.float64]
+
+LARGEST_RATE = 1e150
+"""The largest viscosity whose square is finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +80,13 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
       \dot C_{xv} = C_{vv} - a C_{xv} - c\, C_{xx} H, \quad
       \dot C_{vv} = -2a C_{vv} - c\,(H C_{xv} + C_{xv}^T H) + c^2 \sigma\sigma^T$$
 
-    are solved, from the right data near 0, to about ten digits.
+    are solved, from the correct initial data near 0, to about ten digits.
 
     Args:
         equation: What to take the moments of; it must be given its `hessian`, and a constant noise.
         t: Increasing times >= 0; or one time, the end, for 201 even times up to it.
         x0: The position at time 0.
-        method: `auto`, or `closed form` or `moment equations` to insist on one.
+        method: `auto`, or `closed form` or `moment equations` to require one of them.
 
     Example:
         >>> from memgrad.dynamics import MemoryFlow, moments
@@ -120,7 +124,7 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
         covariances[2][0] = 0
     xx, xv, vv = (directions @ each @ directions.T if len(x[0]) > 1 else each for each in covariances)
     if endless:
-        # Var V grows as 1/t times the noise, whose own zeros stay: to rotate infinities would make them nan.
+        # Var V grows as 1/t times the noise, whose own zeros stay: rotating infinities would make them NaN.
         vv[0] = np.where(covariance == 0, 0.0, np.copysign(np.inf, covariance))
     return Moments(
         t=times,
@@ -135,7 +139,7 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
 
 
 def _affine(equation: Equation, x0: Array) -> tuple[Array, Array]:
-    """The Hessian and the gradient at the start, after a look at whether the gradient is affine at all."""
+    """The Hessian and the gradient at the start, after checking that the gradient is affine."""
     hessian, d = equation.curvature, x0.shape[1]
     if hessian.shape != (d, d):
         raise ValueError(f"the Hessian of {equation} needs the shape ({d}, {d}) for x0, got {hessian.shape}.")
@@ -151,8 +155,8 @@ def _affine(equation: Equation, x0: Array) -> tuple[Array, Array]:
 
 
 def _diagonal(values: Array) -> Array:
-    """Diagonal matrices (n, d, d) of their diagonals (n, d)."""
-    # Not values * eye: infinity times 0 would spoil the other entries.
+    """The diagonal matrices (n, d, d) with the given diagonals (n, d)."""
+    # Not values * eye: infinity times 0 would turn the other entries into NaN.
     matrices = np.zeros((*values.shape, values.shape[1]))
     np.einsum("nii->ni", matrices)[...] = values
     return matrices
@@ -194,7 +198,13 @@ def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noi
         return np.stack([derivative(t, unit, driven=0.0) for unit in np.eye(len(y))], axis=1)
 
     positive = times[times > 0]
-    # The equations are linear: in units of the noise and of what there is to find at first, no tolerance is too coarse.
+    if positive.size and isinstance(equation, SecondOrder):
+        fastest = float(equation.damping.rate(positive[-1:])[0])
+        if not fastest < LARGEST_RATE:  # its square would not be finite, and no solver would terminate
+            raise ValueError(
+                f"exact moments need a viscosity below {LARGEST_RATE:g}, got {fastest:g} at t={positive[-1]:g}."
+            )
+    # The equations are linear: in units of the noise and of the initial values, no tolerance is too coarse.
     unit = np.abs(noise).max() or 1.0
     noise = noise / unit
     early = np.float64(min(1.0, positive[0])) if positive.size else np.float64(1.0)

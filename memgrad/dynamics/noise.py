@@ -32,6 +32,9 @@ class Noise(ABC):
     def covariance(self, d: int) -> Array:
         r"""The constant matrix $\sigma \sigma^T$ of shape (d, d)."""
 
+    def refuse_areas(self, x: Array) -> None:  # noqa: B027  # constant noise needs none
+        """Refuse noise for which Milstein's scheme needs the areas that two Brownian motions enclose, near `x`."""
+
 
 @final
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class ScalarNoise(Noise):
         return self.sigma == 0
 
     def sources(self, x: Array) -> int:
-        """One Brownian motion a coordinate."""
+        """One Brownian motion per coordinate."""
         return int(x.shape[1])
 
     def push(self, x: Array, z: Array) -> Array:
@@ -72,7 +75,7 @@ class MatrixNoise(Noise):
         """The columns of the matrix."""
         if self.sigma.shape[0] != x.shape[1]:
             raise ValueError(
-                f"a noise matrix needs one row a coordinate, {x.shape[1]} of them, got the shape {self.sigma.shape}."
+                f"a noise matrix needs one row per coordinate, {x.shape[1]} of them, got the shape {self.sigma.shape}."
             )
         return int(self.sigma.shape[1])
 
@@ -97,7 +100,7 @@ class PositionNoise(Noise):
     sigma: Callable[[Array], Any]
 
     def sources(self, x: Array) -> int:
-        """As many as the function's answer has columns, or coordinates where it answers a number a path."""
+        """The number of columns that the function returns, or of coordinates where it returns one number per path."""
         shape, (n, d) = self._at(x).shape, x.shape
         if shape in ((n,), ()):
             return int(d)
@@ -116,10 +119,34 @@ class PositionNoise(Noise):
         return z @ sigma.T if sigma.ndim == 2 else np.einsum("ndr,nr->nd", sigma, z)
 
     def covariance(self, d: int) -> Array:
-        """Refused: it is not constant."""
+        """Refused, because the noise is not constant."""
         raise ValueError(
             "exact moments need a constant noise, got a function sigma(x); give a number or a matrix, or simulate."
         )
+
+    def refuse_areas(self, x: Array) -> None:
+        """Accept a single motion, or a diagonal matrix whose entries each depend on their own coordinate alone."""
+        rng, d = np.random.default_rng(0), x.shape[1]
+        if self.sources(np.repeat(x, 3 if d == 2 else 2, axis=0)) == 1:
+            return
+        here, there = (x * (1 + 0.1 * rng.uniform(-1, 1, (9, d))) + 0.1 * rng.uniform(-1, 1, (9, d)) for _ in range(2))
+        with np.errstate(all="ignore"):
+            sigma = [self._matrix(here), *(self._matrix(np.where(np.arange(d) == i, here, there)) for i in range(d))]
+        off = sigma[0].shape[2] != d or np.any(sigma[0][:, ~np.eye(d, dtype=bool)] != 0)
+        if off or not all(
+            np.array_equal(s[:, i, i], sigma[0][:, i, i], equal_nan=True) for i, s in enumerate(sigma[1:])
+        ):
+            raise ValueError(
+                "scheme 'milstein' needs noise sigma(x) from one Brownian motion, or a diagonal matrix (d, d) whose "
+                f"entry i depends on coordinate i alone; {self.sigma!r} mixes {d} coordinates. Use scheme 'exact'."
+            )
+
+    def _matrix(self, x: Array) -> Array:
+        """The noise as matrices (paths, d, r)."""
+        sigma, (n, d) = self._at(x), x.shape
+        if sigma.ndim < 2:
+            return np.broadcast_to(sigma.reshape(-1, 1, 1) * np.eye(d), (n, d, d))
+        return np.broadcast_to(sigma, (n, *sigma.shape[-2:]))
 
     def _at(self, x: Array) -> Array:
         return np.asarray(self.sigma(x), dtype=float)
@@ -129,7 +156,7 @@ class PositionNoise(Noise):
 
 
 def as_noise(value: Any) -> Noise:
-    """A noise from what people write: a number >= 0, a matrix of shape (d, r), a function of the position.
+    """The noise that a user gives: a number >= 0, a matrix of shape (d, r), a function of the position.
 
     Example:
         >>> print(as_noise(0.1), as_noise([[1.0, 0.0], [0.0, 2.0]]))
@@ -145,8 +172,8 @@ def as_noise(value: Any) -> Noise:
         raise TypeError(
             f"noise is a number sigma >= 0, a matrix of shape (d, r) or a function of the position, got {value!r}."
         ) from None
-    if not np.all(np.isfinite(sigma)):
-        raise ValueError(f"noise must be finite, got {value!r}.")
+    if not np.all(np.abs(sigma) <= 1e150):
+        raise ValueError(f"noise must be finite, and at most 1e150 so that its variance is finite too, got {value!r}.")
     if sigma.ndim == 0:
         if sigma < 0:
             raise ValueError(f"noise is a standard deviation sigma >= 0, got {value!r}.")
@@ -154,6 +181,6 @@ def as_noise(value: Any) -> Noise:
     if sigma.ndim != 2 or not math.prod(sigma.shape):
         raise ValueError(
             f"noise is a number sigma >= 0, a matrix of shape (d, r) or a function of the position, got an array of "
-            f"shape {sigma.shape}; write np.diag(...) for one number a coordinate."
+            f"shape {sigma.shape}; write np.diag(...) for one number per coordinate."
         )
     return MatrixNoise(sigma)

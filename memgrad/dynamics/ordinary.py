@@ -1,4 +1,4 @@
-"""Ordinary differential equations, by scipy's solve_ivp, started where it can be trusted."""
+"""Ordinary differential equations, solved by scipy's solve_ivp from a start where it is accurate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
-from memgrad.dynamics.equations import Equation, FirstOrder, NotFiniteError, SecondOrder
+from memgrad.dynamics.equations import Equation, NotFiniteError, SecondOrder
+from memgrad.dynamics.first_order import FirstOrder
 from memgrad.dynamics.results import Trajectory
 
 Array = NDArray[np.float64]
@@ -23,7 +24,7 @@ MACHINE_START = 2.220446049250313e-16
 """The time at which the paper begins to integrate."""
 
 SERIES_START = 1e-6
-"""The earliest time at which an implicit method can be trusted to begin."""
+"""The earliest time from which an implicit method is accurate."""
 
 EXPLICIT = ("RK45", "DOP853", "RK23")
 METHODS = (*EXPLICIT, "Radau", "LSODA")
@@ -48,18 +49,18 @@ def solve(
 
     Where the viscosity grows without bound as $t \to 0$, integration begins at a small `start` with the position and
     velocity that the equation has there (`SecondOrder.start`). Explicit methods can begin at 2.2e-16, as the paper
-    does. Implicit ones cannot: they answer `success` with wrong numbers (Radau on a quadratic: off by 0.4), and so they
-    begin at 1e-6. BDF is refused: with p = 100 and the paper's tolerances it is off by 1e-3 even so.
+    does. Implicit ones cannot: they report `success` with wrong numbers (Radau on a quadratic: off by 0.4), and so they
+    begin at 1e-6. BDF is refused: with p = 100 and the paper's tolerances it is still off by 1e-3.
 
     Args:
         equation: What to solve.
-        t: The times wanted: increasing, the first >= 0; or one time, the end, for 201 even times up to it.
+        t: The requested times: increasing, the first >= 0; or the end time alone, for 201 evenly spaced times.
         x0: The position at time 0: a number or d numbers.
         v0: The velocity at time 0, for equations that are not singular there; at rest unless given.
         method: A method of `scipy.integrate.solve_ivp`: RK45 (MATLAB's ode45), DOP853, RK23, Radau or LSODA.
         tolerances: `"tight"` (1e-10, 1e-12), `"paper"` (1e-5, 1e-10), or a pair (relative, absolute).
-        start: When to begin, for singular equations: 0 < start <= the first positive time wanted.
-        max_evaluations: How often the gradient may be asked for before solving is given up.
+        start: When to begin, for singular equations: 0 < start <= the first positive time requested.
+        max_evaluations: Maximum number of gradient evaluations before the solver gives up.
 
     Example:
         >>> from memgrad.dynamics import MemoryFlow, solve
@@ -94,7 +95,7 @@ def solve(
             status, message = int(solution.status), str(solution.message)
         except _TooManyEvaluationsError:
             status = -3
-            message = f"given up after max_evaluations={max_evaluations} gradients; try another method or tolerances."
+            message = f"gave up after max_evaluations={max_evaluations} gradients; try another method or tolerances."
         except NotFiniteError as error:
             status, message = -2, f"the solution did not stay finite: {error}"
         except ValueError as error:
@@ -127,7 +128,7 @@ def solve(
 
 
 def times_wanted(t: ArrayLike) -> Array:
-    """Increasing times >= 0, at least one of them; one number is the end of 201 even times.
+    """Increasing times >= 0, at least one of them; one number is the end of 201 evenly spaced times.
 
     Example:
         >>> times_wanted(2.0)[[0, 1, -1]]
@@ -143,7 +144,7 @@ def times_wanted(t: ArrayLike) -> Array:
     if not np.all(np.isfinite(times)) or times[0] < 0:
         raise ValueError(f"times must be finite and >= 0, got t={times[~(times >= 0) | np.isinf(times)][0].item()!r}.")
     if np.any(np.diff(times) <= 0):
-        raise ValueError("times must increase, got two that do not; sort them and drop the doubles.")
+        raise ValueError("times must increase strictly; sort them and drop duplicates.")
     return times
 
 
@@ -177,7 +178,7 @@ def _tolerances(tolerances: str | tuple[float, float]) -> tuple[float, float]:
 
 
 def _begin(equation: Equation, method: str, start: float | None, times: Array) -> float:
-    """When to begin: 0 if that is a time like any other, else just after."""
+    """The start of the integration: 0 where the equation is regular there, otherwise just after."""
     if not equation.is_singular:
         if start not in (None, 0):
             raise ValueError(f"{equation} is regular at 0, so it starts there, got start={start!r}.")
@@ -194,7 +195,7 @@ def _begin(equation: Equation, method: str, start: float | None, times: Array) -
         )
     positive = times[times > 0]
     if positive.size and start > positive[0]:
-        raise ValueError(f"start={start!r} is later than the first time wanted, t={positive[0].item()!r}.")
+        raise ValueError(f"start={start!r} is later than the first requested time, t={positive[0].item()!r}.")
     return float(start)
 
 

@@ -1,4 +1,4 @@
-"""Summing paths up as they go, so that they need not be kept."""
+"""Running summaries of paths, so that the paths need not be stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Observable = Callable[[Array, Array], Any]
 
 
 class Recorder:
-    """Moments, quantiles, observables and, where asked for, the paths themselves, at the wanted times."""
+    """Moments, quantiles, observables and, where asked for, the paths themselves, at the requested times."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Recorder:
         self.diverged_at: float | None = None
 
     def record(self, i: int, x: Array, v: Array) -> None:
-        """Take note of the state of all paths at the i-th time."""
+        """Record the state of all paths at the i-th time."""
         d = x.shape[1]
-        # A row a coordinate: sums along rows are several times as fast as sums over columns of a few coordinates.
+        # One row per coordinate: sums along rows are several times as fast as sums over columns of a few coordinates.
         both = np.empty((2 * d, self.paths))
         both[:d], both[d:] = x.T, v.T
         lost = self.paths - int(np.count_nonzero(np.isfinite(both).all(axis=0)))
@@ -62,7 +62,8 @@ class Recorder:
             value = np.asarray(function(x, v), dtype=float)
             if value.shape != (self.paths,):
                 raise ValueError(
-                    f"the observable {name!r} must return one number a path, shape ({self.paths},), got {value.shape}."
+                    f"the observable {name!r} must return one number per path, shape ({self.paths},), "
+                    f"got {value.shape}."
                 )
             statistics = self.observed[name]
             statistics.mean[i] = value.mean()
@@ -73,7 +74,7 @@ class Recorder:
     def ensemble(
         self, *, equation: str, scheme: str, dt: float, start: float, seed: int, steps: int, normals: int
     ) -> Ensemble:
-        """What was noted, as a value."""
+        """The recorded summaries, as a value."""
         if self.diverged:
             message = (
                 f"{self.diverged} of {self.paths} paths did not stay finite, first seen at t={self.diverged_at:g}."

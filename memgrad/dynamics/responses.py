@@ -1,4 +1,4 @@
-r"""How one direction of a quadratic answers: to a unit gradient at the start, and to unit noise.
+r"""The response of one direction of a quadratic to a unit gradient at the start, and to unit noise.
 
 In a direction of curvature $\lambda$ the mean is $y_0 - s_0 D(t)$, $s_0$ the gradient at the start and $D$ the
 displacement that a unit of it makes: $\ddot D + a \dot D + c \lambda D = c$. These are the closed forms that are known.
@@ -12,14 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from memgrad.dynamics.equations import (
-    AmplifiedFlow,
-    Equation,
-    ExponentialFlow,
-    GradientFlow,
-    HeavyBallFlow,
-    MemoryFlow,
-)
+from memgrad.dynamics.equations import Equation, ExponentialFlow, HeavyBallFlow, MemoryFlow
+from memgrad.dynamics.first_order import AmplifiedFlow, GradientFlow
 from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity
 from memgrad.memory import Exponential, Polynomial
@@ -111,7 +105,7 @@ def _polynomial(p: float, t: Array, lam: Array) -> Response:
     z = p * lam * t
     f, speed = bessel(p, z), bessel(p + 1, z)
     d = np.where(np.abs(lam * t) <= 1, t * _power_series(p + 1, z, 1), (1 - f) / np.where(lam == 0, 1, lam))
-    # No noise comes with p <= 1/2, where its share would be infinite.
+    # p <= 1/2 is refused with noise, whose share would be infinite.
     share = p / (2 * p - 1) if p > 0.5 else 0.0
     return Response(d, speed, share * d * (1 + f), share * f * speed, share * (p / t - lam * speed**2))
 
@@ -143,13 +137,13 @@ def _inverse_time(q: float, t: Array, lam: Array) -> Response:
 
 
 def _constant(alpha: float, gain: float, t: Array, lam: Array) -> Response:
-    r"""By the answer G to a unit velocity: $D = c\int G$, and the variances are $c^2\int G^2$, $c^2\int \dot G^2$."""
+    r"""From the response G to a unit velocity: $D = c\int G$, with the variances $c^2\int G^2$, $c^2\int \dot G^2$."""
     kappa = gain * lam
     root = np.sqrt((alpha**2 / 4 - kappa).astype(complex))  # G = (e^(-slow t) - e^(-fast t))/(2 root)
     fast = alpha / 2 + root
     slow = np.where(root.imag == 0, kappa / fast, alpha / 2 - root)
     g = np.exp(-slow * t) * t * _mean_exp(2 * root * t)
-    # The integrals of the exponentials; they cancel where the two are alike, and there Gauss-Legendre is exact.
+    # The integrals of the exponentials; they cancel where the two rates are close, and there Gauss-Legendre is exact.
     first, last, both = _integral(2 * slow, t), _integral(2 * fast, t), _integral(np.asarray(alpha + 0j), t)
     d = (_integral(slow, t) - _integral(fast, t)) / (2 * root)
     xx = ((first + last) / 2 - both) / (2 * root**2)
@@ -183,7 +177,7 @@ def _amplified(t: Array, lam: Array) -> Response:
 
 
 def _first_order(t: Array, lam: Array, forgotten: Array, var_x: Array, gain: float | Array) -> Response:
-    """A position alone; what is called its velocity is -c(t) times the gradient there."""
+    """The position alone; its velocity means -c(t) times the gradient there."""
     displacement = _over(forgotten, lam, t if isinstance(gain, float) else t**2 / 2)
     slope = -gain * lam
     return Response(displacement, gain * (1 - forgotten), var_x, slope * var_x, slope**2 * var_x)

@@ -1,4 +1,4 @@
-"""What solving and simulating give back: the numbers, and how they were obtained."""
+"""The results of solving and simulating: the numbers, and how they were obtained."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Trajectory:
         x: The positions, shape (n, d).
         v: The velocities, shape (n, d).
         equation: The text of the equation.
-        success: Whether the whole of it was solved, to the tolerances, with finite numbers.
+        success: Whether all of it was solved within the tolerances, with finite numbers.
         message: What happened, in words.
         status: 0 done, -1 the solver gave up, -2 not finite, -3 too many evaluations.
         method: The solver of scipy.
         rtol: Relative tolerance.
         atol: Absolute tolerance.
         start: The time at which integration began.
-        evaluations: How often the gradient was asked for.
+        evaluations: Number of gradient evaluations.
         at: The solution between the times: t to (positions, velocities). None when solving failed.
     """
 
@@ -53,7 +53,7 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Mean, spread and quantiles over the paths of one number each, at every time.
+    """Mean, spread and quantiles over paths of one number per path, at every time.
 
     Attributes:
         mean: Shape (n,).
@@ -68,7 +68,7 @@ class Statistics:
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Many paths of a stochastic differential equation, summed up at chosen times.
+    """Many paths of a stochastic differential equation, summarized at chosen times.
 
     Attributes:
         t: The times, shape (n,).
@@ -79,12 +79,12 @@ class Ensemble:
         quantiles_x: Quantiles of the positions, shape (n, q, d).
         quantiles_v: Quantiles of the velocities.
         observed: Statistics of what was observed, by name.
-        x: All positions, shape (n, paths, d), where they were asked for.
+        x: All positions, shape (n, paths, d), where they were kept.
         v: All velocities.
         equation: The text of the equation.
         success: Whether every path stayed finite.
         message: What happened, in words.
-        diverged: How many paths did not stay finite.
+        diverged: Number of paths that diverged (did not stay finite).
         diverged_at: The first of the times at which one was found, or None.
         scheme: The integrator.
         dt: Its step.
@@ -92,7 +92,7 @@ class Ensemble:
         seed: The seed of the noise.
         paths: The number of paths.
         steps: The number of steps of each.
-        normals: How many normal numbers were drawn.
+        normals: Number of normals drawn.
     """
 
     t: Array

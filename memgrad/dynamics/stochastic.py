@@ -1,4 +1,4 @@
-"""Stochastic differential equations: many paths at once, exact in their noise, reproducible, in bounded memory."""
+"""Stochastic differential equations: many paths at once, with exact noise, reproducibly, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.equations import Equation
-from memgrad.dynamics.integrators import together
+from memgrad.dynamics.integrators import EULER, refuse_unstable, together
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.record import Observable, Recorder
 from memgrad.dynamics.results import Ensemble
+from memgrad.kinds import is_real
 from memgrad.memory.passport import Progress
 
 LANE = 8192
 """Paths that share one stream of random numbers. A constant, because it decides which path gets which number."""
 
-# Between two reports of progress, and two chances to be interrupted: at most so many steps, and about a second's work.
+# Between two progress reports, and two chances to be interrupted: at most this many steps, about a second of work.
 _STEPS_AT_ONCE = 1024
 _PATH_STEPS_AT_ONCE = 1 << 25
 
@@ -48,18 +49,24 @@ def simulate(
 
     Schemes, for steps from $t_n$ to $t_{n+1} = t_n + h$:
 
-    - `exact`: $V_{n+1} = b V_n - w g(X_n) - \sqrt{v}\sigma\xi$, $X_{n+1} = X_n + h V_{n+1}$ with the exact $b, w, v$ of
-      `memgrad.dynamics.kicks`. It starts at 0, whatever the memory. First order in the position, exact in the noise
-      of the velocity.
-    - `splitting`: half a step of the position, the kick, the other half. Second order; under memory, whose velocity
-      has infinite variance at 0+, in the mean alone: the first step costs O(h) of the position's variance.
-    - `euler-maruyama`, also called `milstein` because the two are the same where the noise enters the velocity alone:
-      the paper's choice. It needs a `start` > 0 where the viscosity is singular. From $t = h$ the factor
-      $1 - a(h) h$ makes polynomial memory of degree $p$ overshoot by binomial coefficients of $p$, $10^{30}$ for
-      $p = 100$; so it starts at the first time with $a(t) h \le 1$ unless told otherwise.
+    - `exact`, also called `splitting`: half a step of the position, the kick of `memgrad.dynamics.kicks` with its exact
+      $b, w, v$, and the other half: $V_{n+1} = b V_n - w g(Y_n) - \sqrt{v}\sigma\xi$, $Y_{n+1} = Y_n + h V_{n+1}$ with
+      $Y = X + hV/2$. A step in which the velocity loses more than 28 % ($\int a > 1/3$; the first ones of every memory)
+      moves position and velocity jointly, with the exact covariance of their noises, which takes two normals. It
+      starts at 0, whatever the memory. Second order in the mean. Under a constant gradient the velocity has its exact
+      law, and Var X and Cov(X, V) are within 1 % at any step; joint steps alone are exact.
+    - `euler-maruyama`: it needs a `start` > 0 where the viscosity is singular. From $t = h$ the factor $1 - a(h) h$
+      makes polynomial memory of degree $p$ overshoot by binomial coefficients of $p$, $10^{30}$ for $p = 100$; so it
+      starts at the first time with $a(t) h \le 1$ unless told otherwise, and is refused where that factor is negative.
+    - `milstein`: the paper's choice. It is Euler-Maruyama where the noise enters the velocity alone. A first-order flow
+      with $\sigma(X)$ gets Milstein's correction, with a difference in place of the derivative of sigma (Platen):
+      strong order 1, not 1/2. It needs noise from one Brownian motion, or a diagonal one.
 
-    First-order flows have no velocity to split off: `exact` and `splitting` both move them by the exact integrals of
-    their gain.
+    First-order flows have no velocity: `exact` moves them by the exact integrals of their gain.
+
+    Reference:
+        Kloeden and Platen, *Numerical Solution of Stochastic Differential Equations*, 1992, Sec. 10.3 and 11.1, for
+        Milstein's scheme and the one without derivatives.
 
     The numbers depend on the seed, the number of paths, the coordinates and the steps, and on nothing else: not on
     threads, progress, what is kept, or the machine's memory. Only the present state of all paths is held, so a million
@@ -67,20 +74,20 @@ def simulate(
 
     Args:
         equation: What to simulate.
-        t: The times wanted, each a multiple of dt; or one time, the end, for about 200 even times up to it.
+        t: The requested times, each a multiple of dt; or the end time alone, for about 200 evenly spaced times.
         x0: The position at time 0: a number or d numbers.
-        paths: How many paths, >= 1.
+        paths: Number of paths, >= 1.
         dt: The step h, finite and > 0.
         seed: An integer >= 0.
         scheme: `exact`, `splitting`, `euler-maruyama` or `milstein`.
         start: When Euler-Maruyama begins, a multiple of dt, > 0 for singular equations.
-        quantiles: Levels in (0, 1) of the quantiles wanted.
-        observe: Functions of positions and velocities (paths, d) to one number a path, by name: their mean, standard
+        quantiles: Levels of the quantiles, in (0, 1).
+        observe: Functions of positions and velocities (paths, d) to one number per path, by name: their mean, standard
             deviation and quantiles are in the result.
-        keep_paths: Whether to keep all paths at the wanted times.
+        keep_paths: Whether to keep all paths at the requested times.
         threads: Threads over lanes of paths; as many as the process may use unless given.
         progress: Called as `progress(done, total)`, in steps.
-        memory_limit: Refuse, before anything is computed, to hold more bytes than this.
+        memory_limit: Maximum number of bytes to hold; a larger request is refused before anything is computed.
 
     Example:
         >>> from memgrad.dynamics import HeavyBallFlow, simulate
@@ -151,12 +158,16 @@ def simulate_together(
     states = [integrator.first(x, paths) for integrator in integrators.each]
     lanes = [slice(first, min(first + LANE, paths)) for first in range(0, paths, LANE)]
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in range(len(lanes))]
-    done, total = 0, int(grid.stops[-1])
+    done, total, normals = 0, int(grid.stops[-1]), 0
+    if scheme in EULER and start is None:
+        for equation in equations:
+            refuse_unstable(equation, total * grid.dt, grid.dt)
     with np.errstate(all="ignore"), ThreadPoolExecutor(_threads(threads, len(lanes))) as pool:
         for i, stop in enumerate(grid.stops.tolist()):
             while done < stop:
                 upto = min(stop, done + max(1, min(_STEPS_AT_ONCE, _PATH_STEPS_AT_ONCE // paths)))
-                steps = integrators.steps(done, upto)
+                steps = list(integrators.steps(done, upto))
+                normals += paths * sum(len(each.mix) * integrators.normals_a_step(each) for each in steps)
                 work = [
                     pool.submit(integrators.advance, [(x[lane], v[lane]) for x, v in states], steps, stream)
                     for lane, stream in zip(lanes, streams, strict=True)
@@ -164,7 +175,7 @@ def simulate_together(
                 try:
                     for future in work:
                         future.result()
-                except BaseException:  # Ctrl-C among them: nobody waits for what has not begun
+                except BaseException:  # Ctrl-C included: do not wait for lanes that have not started
                     pool.shutdown(cancel_futures=True)
                     raise
                 done = upto
@@ -180,7 +191,7 @@ def simulate_together(
             start=integrators.begin * grid.dt,
             seed=seed,
             steps=total,
-            normals=paths * integrators.normals_a_step * max(0, total - integrators.begin),
+            normals=normals,
         )
         for recorder, equation in zip(recorders, equations, strict=True)
     )
@@ -188,7 +199,7 @@ def simulate_together(
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """The step, and the numbers of the steps after which the state is wanted."""
+    """The step, and the indices of the steps after which the state is recorded."""
 
     dt: float
     stops: NDArray[np.int64]
@@ -199,7 +210,7 @@ class _Grid:
 
     @staticmethod
     def of(t: ArrayLike, dt: float) -> _Grid:
-        if isinstance(dt, bool) or not isinstance(dt, int | float | np.integer | np.floating):
+        if not is_real(dt):
             raise TypeError(f"a step dt is a real number > 0, got dt={dt!r}.")
         if not (0 < dt < math.inf):
             raise ValueError(f"a step dt must be finite and > 0, got dt={dt!r}.")
@@ -207,12 +218,18 @@ class _Grid:
             steps = int(_Grid.of(times_wanted(t)[-1:], dt).stops[0])
             return _Grid(float(dt), np.unique(np.linspace(0, steps, min(steps, 200) + 1).round().astype(np.int64)))
         times = times_wanted(t)
-        stops = np.rint(times / dt)
+        with np.errstate(over="ignore"):
+            stops = np.rint(times / dt)
+        if stops[-1] > 2**53:  # beyond this, floats cannot tell consecutive steps apart
+            raise ValueError(
+                f"t={times[-1].item()!r} with dt={dt!r} is {stops[-1]:.3g} steps, more than can be counted (9e15): "
+                f"take a larger dt, or an earlier end."
+            )
         off = np.abs(stops * dt - times) > 1e-6 * dt + 1e-12 * times
         if np.any(off):
             wrong = times[off][0]
             raise ValueError(
-                f"times wanted must be multiples of the step dt={dt!r}, got t={wrong.item()!r}; the nearest is "
+                f"requested times must be multiples of the step dt={dt!r}, got t={wrong.item()!r}; the nearest is "
                 f"{float(np.rint(wrong / dt) * dt)!r}."
             )
         return _Grid(float(dt), stops.astype(np.int64))
@@ -226,10 +243,10 @@ def _whole(name: str, value: Any, *, least: int) -> int:
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
     if isinstance(quantiles, int | float):
-        raise TypeError(f"quantiles are a sequence of levels, such as (0.05, 0.5, 0.95), got {quantiles!r}.")
+        raise TypeError(f"quantiles must be a sequence of levels, such as (0.05, 0.5, 0.95), got {quantiles!r}.")
     levels = tuple(float(level) for level in quantiles)
     if wrong := [level for level in levels if not 0 < level < 1]:
-        raise ValueError(f"levels of quantiles lie between 0 and 1, got {wrong[0]!r}.")
+        raise ValueError(f"levels of quantiles must lie between 0 and 1, got {wrong[0]!r}.")
     return levels
 
 
@@ -241,7 +258,7 @@ def _threads(threads: int | None, lanes: int) -> int:
 
 
 def _refuse_more_than(limit: float, equations: int, paths: int, d: int, times: int, keep_paths: bool) -> None:
-    """State, one copy of it while it is summed up, and the kept paths."""
+    """The bytes for the state, one copy of it while it is summarized, and the kept paths."""
     need = 8.0 * equations * paths * 2 * d * (3 + (times if keep_paths else 0))
     if not need <= limit:
         way_out = "keep fewer times, or moments and quantiles instead of paths" if keep_paths else "take fewer paths"

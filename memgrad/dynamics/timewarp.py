@@ -45,7 +45,7 @@ class TimeWarp(ABC):
         r"""$\dot\tau(t)$: how fast the time in MG-ODE runs at the heavy ball's time t."""
 
     def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
-        """A solution of MG-ODE, as the heavy ball runs through it."""
+        """A solution of MG-ODE as a solution of the heavy ball."""
 
         def sped_up(t: Array, x: Array, v: Array) -> tuple[Array, Array]:
             return x, v * self.speed(t)[:, None]
@@ -53,7 +53,7 @@ class TimeWarp(ABC):
         return _retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
 
     def to_memory(self, trajectory: Trajectory) -> Trajectory:
-        """A solution of the heavy ball, as MG-ODE runs through it."""
+        """A solution of the heavy ball as a solution of MG-ODE."""
 
         def slowed(tau: Array, x: Array, v: Array) -> tuple[Array, Array]:
             speed = self.speed(self.heavy_ball_time(tau))[:, None]
@@ -66,7 +66,7 @@ class TimeWarp(ABC):
         """The limit of the heavy ball's velocity over the speed, 0/0, as t -> 0."""
         if trajectory.at is None or trajectory.start == 0:
             return np.full(trajectory.v.shape[1], np.nan)
-        # Integration began so early that the quotient is still its limit, and with its exact value.
+        # Integration began so early that the quotient still equals its limit exactly.
         start = np.array([trajectory.start])
         return np.asarray(trajectory.at(start)[1][0] / self.speed(start))
 
@@ -115,7 +115,7 @@ class PolynomialWarp(TimeWarp):
 @final
 @dataclass(frozen=True)
 class ExponentialWarp(TimeWarp):
-    r"""$\tau = \frac{2}{\alpha} \log\cosh(\sqrt\alpha t/2)$: exponential memory, with a viscosity that settles.
+    r"""$\tau = \frac{2}{\alpha} \log\cosh(\sqrt\alpha t/2)$: exponential memory, whose viscosity tends to a constant.
 
     Args:
         alpha: The rate of forgetting, > 0.
@@ -134,7 +134,7 @@ class ExponentialWarp(TimeWarp):
         return HyperbolicViscosity(float(np.sqrt(self.alpha)))
 
     def memory_time(self, t: ArrayLike) -> Array:
-        r"""$\frac{2}{\alpha} \log\cosh(\sqrt\alpha t/2)$, also where the cosh exceeds the floats."""
+        r"""$\frac{2}{\alpha} \log\cosh(\sqrt\alpha t/2)$, also where the cosh overflows."""
         z = np.sqrt(self.alpha) * np.asarray(t, dtype=float) / 2
         # log cosh z = log(1 + 2 sinh(z/2)^2), which keeps the digits of a small z.
         small = np.log1p(2 * np.sinh(np.minimum(z, 1.0) / 2) ** 2)
@@ -184,7 +184,7 @@ class QuadratureWarp(TimeWarp):
 
     @property
     def degree(self) -> float:
-        """The power of t that the memory function is near 0."""
+        """The exponent of the power of t that the memory function is near 0."""
         return float(self.memory.rate(self.EARLY)) * self.EARLY
 
     def heavy_ball_time(self, tau: ArrayLike) -> Array:
@@ -266,7 +266,7 @@ def _retimed(
     back: Callable[[Array], Array],
     changed: Callable[[Array, Array, Array], tuple[Array, Array]],
 ) -> Trajectory:
-    """The trajectory at its times gone `forth`, and between them, with velocities as `changed` at the new times."""
+    """The trajectory with its times mapped by `forth` and its velocities by `changed`, also between the times."""
     before, t = trajectory.at, forth(trajectory.t)
 
     def at(new: Array) -> tuple[Array, Array]:

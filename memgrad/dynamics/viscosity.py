@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.memory import Memory, Polynomial
+from memgrad.memory import Exponential, Memory, Polynomial
 from memgrad.memory.kinds import as_real
 
 Times = NDArray[np.float64]
@@ -32,6 +32,10 @@ class Viscosity(ABC):
     @abstractmethod
     def survival(self, s: Times, t: Times) -> Times:
         r"""The share $e^{-\int_s^t a(r) dr}$ of a velocity at time $s$ that is left at $t > 0$, $0 \le s \le t$."""
+
+    def reach(self, s: Times, t: Times) -> Times | None:
+        r"""How far a unit velocity at time $s$ goes until $t$, $\int_s^t e^{-\int_s^r a} dr$; None if not known."""
+        return None
 
     @abstractmethod
     def __str__(self) -> str:
@@ -65,6 +69,10 @@ class ConstantViscosity(Viscosity):
         r"""The share $e^{-\alpha(t-s)}$."""
         return np.exp(-self.alpha * (np.asarray(t) - s))
 
+    def reach(self, s: Times, t: Times) -> Times:
+        r"""The distance $(1 - e^{-\alpha(t-s)})/\alpha$."""
+        return np.asarray(-np.expm1(-self.alpha * (np.asarray(t) - s)) / self.alpha)
+
     def __str__(self) -> str:
         return _text(self.alpha)
 
@@ -93,12 +101,28 @@ class MemoryViscosity(Viscosity):
         return np.asarray(self.memory.rate(np.asarray(t, dtype=float)))
 
     def survival(self, s: Times, t: Times) -> Times:
-        r"""The share $m(s)/m(t)$, also where $m$ itself exceeds the floats."""
+        r"""The share $m(s)/m(t)$, also where $m$ itself overflows."""
         s, t = np.broadcast_arrays(np.asarray(s, dtype=float), np.asarray(t, dtype=float))
         if isinstance(self.memory, Polynomial):
             return np.asarray((s / t) ** self.memory.p)
         later = np.where(s > 0, s, t)
         return np.where(s > 0, self.memory.influence(later, t) / self.memory.rate(later), 0.0)
+
+    def reach(self, s: Times, t: Times) -> Times | None:
+        r"""The distance $\int_s^t \frac{m(s)}{m(r)} dr$ for polynomial and exponential memory."""
+        s, t = np.broadcast_arrays(np.asarray(s, dtype=float), np.asarray(t, dtype=float))
+        with np.errstate(all="ignore"):
+            match self.memory:
+                case Polynomial(p=p):
+                    log_r = np.where(s < t / 2, np.log(s / t), np.log1p((s - t) / t))
+                    reach = -s * (log_r if p == 1 else np.expm1((p - 1) * log_r) / (p - 1))
+                case Exponential(alpha=a):
+                    lost = -np.expm1(-a * (t - s))
+                    q = lost / np.expm1(a * s)  # log(1 + q)/q is 1 where e^(as) overflows
+                    reach = lost / a * np.where(q > 0, np.log1p(q) / q, 1.0)
+                case _:
+                    return None
+        return np.where(s > 0, reach, 0.0)
 
     def __str__(self) -> str:
         return f"{_text(self.memory.p)}/t" if isinstance(self.memory, Polynomial) else f"m'/m of {self.memory}"
@@ -167,6 +191,8 @@ def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:
             parsed = None
         if parsed is None or (over and time.strip() != "t"):
             raise ValueError(f"a viscosity is written as a number, 0.5, or as 3/t, got {value!r}.")
+        if over:
+            as_real("a viscosity q/t", "q", parsed, "a finite q > 0")
         return as_viscosity(Polynomial(parsed) if over else parsed)
     return ConstantViscosity(value)
 

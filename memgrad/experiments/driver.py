@@ -1,59 +1,59 @@
-"""Carry out an experiment: plan, train what is not there yet, keep what comes back, select step sizes, go on."""
+"""Run an experiment: plan, train what the store does not have, store the results, select step sizes, continue."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
-from memgrad.experiments.checkpoint import Checkpoint
-from memgrad.experiments.choice import Facts, ProblemChoice, facts_about, fingerprint_of_ours
-from memgrad.experiments.engines.engine import Engine, Task
-from memgrad.experiments.events import Event, Failed, Finished, Lost, Saved, Stopped
-from memgrad.experiments.plan import Batch, batches_of, expand, remaining, runs_in
+from memgrad.experiments.digests import digest_of_data
+from memgrad.experiments.planning.plan import RunGroup, expand, remaining, run_groups_of, runs_in
+from memgrad.experiments.planning.problem_choice import Facts, ProblemChoice, facts_about, fingerprint_of_ours
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.checkpoint import Checkpoint
+from memgrad.experiments.training.engines.engine import Engine, check_device
+from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Refused, Saved, Stopped
+from memgrad.experiments.training.train import Assignment
 
 RETRIES = 2
-"""How often a batch is tried again when whoever trained it is gone."""
+"""How often a run group is tried again after its worker died."""
 
 PATIENCE = 30.0
-"""Seconds that batches have to stop with a checkpoint when they are asked to."""
+"""Seconds that run groups have to stop with a checkpoint when they are asked to."""
 
 
 class Listener(Protocol):
-    """Told what happens, to show it."""
+    """Shows what happens while an experiment runs."""
 
-    def began(self, batches: Sequence[Batch], finished: int) -> None:
-        """These batches are going to be trained; so many runs have their rows already."""
+    def began(self, groups: Sequence[RunGroup], finished: int) -> None:
+        """These run groups are about to be trained; this many runs are finished already."""
 
-    def started(self, batch: Batch, k: int) -> None:
-        """A batch is on its way, from step k on."""
+    def started(self, group: RunGroup, k: int) -> None:
+        """A run group is being trained, from step k on."""
 
-    def happened(self, batch: Batch, event: Event) -> None:
-        """An event of a batch."""
+    def happened(self, group: RunGroup, event: Event) -> None:
+        """An event of a run group."""
 
     def said(self, message: str) -> None:
-        """Something to be told."""
+        """A message for the user."""
 
 
 class Silent:
     """A listener that shows nothing."""
 
-    def began(self, batches: Sequence[Batch], finished: int) -> None:
+    def began(self, groups: Sequence[RunGroup], finished: int) -> None:
         """Nothing."""
 
-    def started(self, batch: Batch, k: int) -> None:
+    def started(self, group: RunGroup, k: int) -> None:
         """Nothing."""
 
-    def happened(self, batch: Batch, event: Event) -> None:
+    def happened(self, group: RunGroup, event: Event) -> None:
         """Nothing."""
 
     def said(self, message: str) -> None:
@@ -68,7 +68,8 @@ class Outcome:
     Attributes:
         runs: All runs that were planned.
         trained: How many were trained now.
-        there: How many had been trained before.
+        there: How many were finished before.
+        diverged: How many of all finished ones diverged: a loss or a parameter was not finite.
         failed: Runs that could not be trained, and why, by digest.
         waiting: Methods that could not be planned, because those whose step sizes they take are not complete.
         interrupted: Whether it was stopped before its end.
@@ -78,6 +79,7 @@ class Outcome:
     runs: tuple[Run, ...] = ()
     trained: int = 0
     there: int = 0
+    diverged: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
     interrupted: bool = False
@@ -100,71 +102,72 @@ def execute(
     width: int | None = None,
     close: bool = True,
 ) -> Outcome:
-    """Train what a spec asks for and the store does not have, and keep it there.
+    """Train the runs of a spec that the store does not have, and store their rows.
 
-    Ctrl-C and SIGTERM are answered by checkpoints: called again, it goes on from them. A second Ctrl-C does not wait.
+    On Ctrl-C and SIGTERM it saves checkpoints; called again, it resumes from them. A second Ctrl-C does not wait.
 
     Args:
         spec: The experiment.
-        store: Where rows and checkpoints are kept.
+        store: Where rows and checkpoints are stored.
         engine: What trains.
-        listener: Told what happens.
+        listener: Shows what happens.
         device: Where to train, such as cuda.
-        save_every: Seconds between the checkpoints of a batch.
-        width: At most so many runs in a stack, instead of what pays.
-        close: Whether to close the engine in the end. If not, its workers are there for the next experiment, and
-            whoever made it closes it, also after an interruption.
+        save_every: Seconds between the checkpoints of a run group.
+        width: The maximum number of runs trained together; set by the problem unless given.
+        close: Whether to close the engine at the end. If not, its workers are kept for the next experiment, and the
+            caller closes it, also after an interruption.
     """
     driver = _Driver(spec, store, engine, listener or Silent(), device, save_every, width)
     try:
+        check_device(device, here=False)
         return driver.drive()
     finally:
         if close:
             engine.close()
 
 
-def facts_of(choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
-    """The facts about a problem: from the store if it is one of ours and was seen before, else by loading it.
+def facts_of(problem_choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
+    """The facts about a problem: from the store if it is built in and was loaded before, else by loading it.
 
     Args:
-        choice: The problem.
-        store: Where facts may be.
-        keep: Whether to keep them there, which needs a store that can be written.
+        problem_choice: The problem.
+        store: Where facts may be stored.
+        keep: Whether to store them there, which needs a writable store.
     """
-    known = known_facts(choice, store)
+    known = known_facts(problem_choice, store)
     if known is not None:
         return known
-    facts = facts_about(choice, choice.load())
-    if keep and choice.is_ours:
-        store.save_facts(_key(choice), facts)
+    facts = facts_about(problem_choice, problem_choice.load())
+    if keep and problem_choice.is_ours:
+        store.save_facts(_key(problem_choice), facts)
     return facts
 
 
-def known_facts(choice: ProblemChoice, store: Store) -> Facts | None:
-    """The facts about a problem that is one of ours and was seen before, from the store: nothing is loaded."""
-    known = store.facts(_key(choice)) if choice.is_ours else None
-    return known if known is not None and known.fingerprint == fingerprint_of_ours(choice) else None
+def known_facts(problem_choice: ProblemChoice, store: Store) -> Facts | None:
+    """The facts about a built-in problem that was loaded before, from the store: nothing is loaded."""
+    known = store.facts(_key(problem_choice)) if problem_choice.is_ours else None
+    return known if known is not None and known.fingerprint == fingerprint_of_ours(problem_choice) else None
 
 
-def _key(choice: ProblemChoice) -> str:
-    return hashlib.sha256(json.dumps(choice.as_dict(), sort_keys=True).encode()).hexdigest()[:32]
+def _key(problem_choice: ProblemChoice) -> str:
+    return digest_of_data(problem_choice.to_dict())
 
 
 def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Results:
-    """What the store has of an experiment. Methods whose step size is not selected yet are left out."""
-    facts = facts or facts_of(spec.choice, store, keep=False)
-    table = expand(spec, facts, selected(spec, facts, store))
+    """The results of an experiment so far. Methods whose step size is not selected yet are left out."""
+    facts = facts or facts_of(spec.problem_choice, store, keep=False)
+    table = expand(spec, facts, selected_step_sizes(spec, facts, store))
     return Results(spec, table, store.read(run.digest for run in runs_in(table)))
 
 
-def selected(spec: Spec, facts: Facts, store: Store) -> dict[str, float]:
-    """The best step sizes of the methods that others follow, where all their runs are there."""
+def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, float]:
+    """The selected step sizes of the methods that others follow, where all their runs are finished."""
     followed = {method.follows for method in spec.methods if method.follows is not None}
     if not followed:
         return {}
     own = expand(spec, facts, {})
     results = Results(spec, own, store.read(run.digest for run in runs_in(own)))
-    return {name: results.best_lr(name) for name in followed if results.complete(name)}
+    return {name: results.selected_lr(name) for name in followed if results.complete(name)}
 
 
 class _Driver:
@@ -181,29 +184,33 @@ class _Driver:
         self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
         self._device, self._save_every, self._width = device, save_every, width
         self._outcome = Outcome()
-        self._under_way: dict[str, Batch] = {}
+        self._under_way: dict[str, RunGroup] = {}
         self._tries: dict[str, int] = {}
+        self._parts: tuple[tuple[str, str], ...] = ()
         self._signals = StopSignals()
 
     def drive(self) -> Outcome:
         began = time.monotonic()
         with self._store.writing():
-            facts = facts_of(self._spec.choice, self._store, keep=True)
+            facts = facts_of(self._spec.problem_choice, self._store, keep=True)
+            self._parts = facts.parts
             try:
                 with self._signals:
-                    # Methods that take another's best step size follow when that is known.
+                    # Methods that follow another are planned once its step size is selected.
                     while not self._signals.stop and (todo := self._planned(facts)):
-                        self._train(todo)
+                        self._train_all(todo)
                     if self._signals.stop:
                         self._interrupt()
-            except KeyboardInterrupt:  # the second
+            except KeyboardInterrupt:  # the second Ctrl-C
                 self._outcome.interrupted = True
+        diverged = {digest for header in self._store.headers().values() for digest in header.diverged}
+        self._outcome.diverged = sum(run.digest in diverged for run in self._outcome.runs)
         self._outcome.seconds = time.monotonic() - began
         return self._outcome
 
-    def _planned(self, facts: Facts) -> tuple[Batch, ...]:
-        """The batches that are to be trained next; none when nothing more can be done."""
-        table = expand(self._spec, facts, selected(self._spec, facts, self._store))
+    def _planned(self, facts: Facts) -> tuple[RunGroup, ...]:
+        """The run groups to train next; none when nothing more can be done."""
+        table = expand(self._spec, facts, selected_step_sizes(self._spec, facts, self._store))
         runs = runs_in(table)
         names = [method.name for method in self._spec.methods]
         finished = self._store.digests().keys() & {run.digest for run in runs}
@@ -215,80 +222,87 @@ class _Driver:
         resumable = [
             [by_digest[d] for d in digests] for digests in saved if digests and by_digest.keys() >= set(digests)
         ]
-        left = remaining(batches_of(self._spec, table, facts, width=self._width), finished, resumable)
-        left = tuple(batch for batch in left if not any(run.digest in self._outcome.failed for run in batch.runs))
+        left = remaining(run_groups_of(self._spec, table, facts, width=self._width), finished, resumable)
+        left = tuple(group for group in left if not any(run.digest in self._outcome.failed for run in group.runs))
+        left = tuple(replace(group, done=self._steps_taken(group)) for group in left)
         if left:
             self._listener.began(left, len(finished))
         return left
 
-    def _train(self, todo: Sequence[Batch]) -> None:
+    def _steps_taken(self, group: RunGroup) -> int:
+        data = self._store.checkpoint(group.key)
+        return 0 if data is None else Checkpoint.steps_in(data)
+
+    def _train_all(self, todo: Sequence[RunGroup]) -> None:
         waiting = list(todo)
         while (waiting or self._under_way) and not self._signals.stop:
             while waiting and len(self._under_way) < self._engine.slots:
                 self._start(waiting.pop(0))
             for key, event in self._engine.wait(0.5):
-                batch = self._under_way[key]
-                self._keep(batch, event)
-                self._listener.happened(batch, event)
+                group = self._under_way[key]
+                self._keep(group, event)
+                self._listener.happened(group, event)
                 if isinstance(event, Lost) and self._tries[key] <= RETRIES:
                     waiting.insert(0, self._under_way.pop(key))
                 elif isinstance(event, Finished | Failed | Lost):
                     del self._under_way[key]
 
-    def _start(self, batch: Batch) -> None:
-        self._tries[batch.key] = self._tries.get(batch.key, 0) + 1
-        checkpoint, k = self._checkpoint(batch)
-        task = Task(batch, self._spec.choice, self._device, checkpoint, self._save_every)
-        self._under_way[batch.key] = batch
-        self._engine.start(task)
-        self._listener.started(batch, k)
+    def _start(self, group: RunGroup) -> None:
+        self._tries[group.key] = self._tries.get(group.key, 0) + 1
+        checkpoint, k = self._checkpoint(group)
+        choice = self._spec.problem_choice
+        self._under_way[group.key] = group
+        self._engine.start(Assignment(group, choice, self._device, checkpoint, self._save_every, self._parts))
+        self._listener.started(group, k)
 
-    def _checkpoint(self, batch: Batch) -> tuple[bytes | None, int]:
-        data = self._store.checkpoint(batch.key)
+    def _checkpoint(self, group: RunGroup) -> tuple[bytes | None, int]:
+        data = self._store.checkpoint(group.key)
         if data is None:
             return None, 0
         try:
             return data, Checkpoint.from_bytes(data).k
         except ValueError as error:
-            self._listener.said(f"The checkpoint {batch.key} is of no use ({error}); its runs start again.")
-            self._store.drop_checkpoint(batch.key)
+            self._listener.said(f"The checkpoint {group.key} cannot be used ({error}); its runs start again.")
+            self._store.drop_checkpoint(group.key)
             return None, 0
 
-    def _keep(self, batch: Batch, event: Event) -> None:
+    def _keep(self, group: RunGroup, event: Event) -> None:
         if isinstance(event, Saved):
-            self._store.save_checkpoint(batch.key, event.checkpoint, runs=[run.digest for run in batch.runs])
+            self._store.save_checkpoint(group.key, event.checkpoint, runs=[run.digest for run in group.runs])
         elif isinstance(event, Finished):
             self._store.write(event.chunk)
-            self._store.drop_checkpoint(batch.key)
-            self._outcome.trained += len(batch.runs)
+            self._store.drop_checkpoint(group.key)
+            self._outcome.trained += len(group.runs)
         elif isinstance(event, Failed):
-            self._give_up(batch, event.message)
-        elif isinstance(event, Lost) and self._tries[batch.key] > RETRIES:
-            self._give_up(batch, f"tried {self._tries[batch.key]} times: {event.reason}")
+            self._give_up(group, event.message)
+        elif isinstance(event, Refused):  # before any of its rows is stored
+            raise ValueError(event.message)
+        elif isinstance(event, Lost) and self._tries[group.key] > RETRIES:
+            self._give_up(group, f"tried {self._tries[group.key]} times: {event.reason}")
 
-    def _give_up(self, batch: Batch, reason: str) -> None:
-        self._outcome.failed |= {run.digest: reason for run in batch.runs}
+    def _give_up(self, group: RunGroup, reason: str) -> None:
+        self._outcome.failed |= {run.digest: reason for run in group.runs}
 
     def _interrupt(self) -> None:
-        """Stop with checkpoints."""
+        """Stop all run groups with checkpoints."""
         self._outcome.interrupted = True
         if self._under_way:
-            self._listener.said("Stopping: keeping what was done (Ctrl-C again does not wait).")
+            self._listener.said("Stopping: saving checkpoints (press Ctrl-C again to stop at once).")
         self._engine.stop()
         deadline = time.monotonic() + PATIENCE
         while self._under_way and time.monotonic() < deadline:
             for key, event in self._engine.wait(0.5):
-                batch = self._under_way[key]
-                self._keep(batch, event)
-                self._listener.happened(batch, event)
+                group = self._under_way[key]
+                self._keep(group, event)
+                self._listener.happened(group, event)
                 if isinstance(event, Finished | Failed | Lost | Stopped):
                     del self._under_way[key]
 
 
 class StopSignals:
-    """While it is entered, Ctrl-C and SIGTERM set `stop` and do nothing else; a second one interrupts.
+    """While this context is active, the first Ctrl-C or SIGTERM only sets `stop`; the second one interrupts.
 
-    So nothing is interrupted while it is being written. Outside the main thread signals are left alone.
+    So no write is interrupted. Outside the main thread, signals are left alone.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What an experiment found: curves, final values, selected step sizes and comparisons, read from rows alone."""
+"""The results of an experiment: curves, final values, selected step sizes and comparisons, from rows alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.experiments.rows import Rows
-from memgrad.experiments.runs import Run
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
-from memgrad.statistics import Interval, holm, interval, paired_difference, paired_p_value, t_quantile
+from memgrad.deprecation import renamed
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.chunk import Rows
+from memgrad.experiments.storing.store import Store
+from memgrad.statistics import Estimate, holm, interval, paired_difference, paired_p_value, t_quantile
 
 Array = NDArray[np.float64]
 RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]
@@ -31,7 +32,7 @@ class Curve:
         steps: The steps at which it was evaluated, (T,).
         values: Its values, (T, seeds); nan after a run diverged, and for a run that is not finished.
         seeds: The seeds.
-        diverged: The seeds whose run diverged, and the step at which that was seen.
+        diverged: The seeds whose run diverged, and the step at which this was detected.
     """
 
     steps: NDArray[np.int64]
@@ -40,42 +41,42 @@ class Curve:
     diverged: Mapping[int, int]
 
     def interval(self) -> tuple[Array, Array, Array]:
-        """Mean, lower and upper end of its 95 % interval over the finished seeds, (T,) each.
+        """The mean over the finished seeds and the lower and upper end of its 95 % interval, (T,) each.
 
-        They are nan from where one of the seeds diverged: the mean of the others would look better than the method is.
-        The ends are nan if there is one seed.
+        They are nan from the step at which a seed diverged: the mean of the others would look better than the method
+        is. The ends are nan if there is only one seed.
         """
-        there = [
+        finished = [
             i for i, seed in enumerate(self.seeds) if seed in self.diverged or np.isfinite(self.values[:, i]).any()
         ]
-        quantile = t_quantile(len(there)) if len(there) > 1 else None
-        found = [interval(at[there], quantile=quantile) for at in self.values]
-        mean, low, high = (np.array([getattr(each, end) for each in found]) for end in ("mean", "low", "high"))
+        quantile = t_quantile(len(finished)) if len(finished) > 1 else None
+        intervals = [interval(at[finished], quantile=quantile) for at in self.values]
+        mean, low, high = (np.array([getattr(each, end) for each in intervals]) for end in ("value", "low", "high"))
         return mean, low, high
 
 
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """A method beside a reference, both at their selected step sizes.
+    """A method compared with a reference, both at their selected step sizes.
 
     Attributes:
-        method: Its name.
-        lr: The step size that was selected.
+        method: The name of the method.
+        lr: Its selected step size.
         final: The mean of the final values over seeds.
         difference: The mean over seeds of the paired difference to the reference; None for the reference itself.
-        logarithmic: Whether the difference is that of logarithms, so that its exponential is a ratio.
-        p_value: That of the paired t-test; nan where there is none.
-        adjusted_p_value: The same with Holm's correction for the number of methods compared.
+        logarithmic: Whether the difference is one of logarithms, so that its exponential is a ratio.
+        p_value: The p-value of the paired t-test; nan where there is none.
+        adjusted_p_value: The p-value with Holm's correction for the number of methods compared.
         diverged: How many of its runs diverged, at all step sizes together.
         finished: How many of its runs are finished.
-        planned: How many there are.
+        planned: How many runs it has.
     """
 
     method: str
     lr: float
-    final: Interval
-    difference: Interval | None
+    final: Estimate
+    difference: Estimate | None
     logarithmic: bool
     p_value: float
     adjusted_p_value: float
@@ -84,31 +85,35 @@ class Comparison:
     planned: int
 
     @property
-    def ratio(self) -> Interval | None:
+    def ratio(self) -> Estimate | None:
         """The final value as a multiple of the reference's: the geometric mean over seeds, if `logarithmic`."""
         if self.difference is None or not self.logarithmic:
             return None
-        d = self.difference
-        with np.errstate(over="ignore"):
-            mean, low, high = np.exp([d.mean, d.low, d.high]).tolist()
-        return Interval(mean, low, high, d.n)
+        return self.difference.exp()
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {**asdict(self), "ratio": None if self.ratio is None else asdict(self.ratio)}
+        estimates = {"final": self.final, "difference": self.difference, "ratio": self.ratio}
+        plain = {
+            name: None if each is None else {"mean": each.value, "low": each.low, "high": each.high, "n": each.n}
+            for name, each in estimates.items()
+        }
+        return {**asdict(self), **plain}
+
+    as_dict = renamed("as_dict", "to_dict")
 
 
 @final
 class Results:
-    """What an experiment found so far.
+    """The results of an experiment so far.
 
-    Step sizes are selected as the experiment says: the best mean over seeds of the final value, which is the mean over
-    the last share of the evaluations. Runs that are not finished yet are left out, and `missing` names them.
+    Step sizes are selected by the rule in the spec: the best mean over seeds of the final value, which is the mean over
+    the last share of the evaluations. Unfinished runs are left out; `missing` lists them.
 
     Args:
         spec: The experiment.
         table: Its runs, by the method's name, the step size and the seed.
-        rows: What the finished ones measured.
+        rows: The rows of the finished runs.
     """
 
     def __init__(self, spec: Spec, table: RunTable, rows: Rows) -> None:
@@ -118,7 +123,7 @@ class Results:
 
     @classmethod
     def read(cls, spec: Spec, store: Store, table: RunTable) -> Self:
-        """What the runs of the table left in a store."""
+        """The results that a store has for the runs of a table."""
         return cls(spec, table, store.read(run.digest for *_, run in _each(table)))
 
     @property
@@ -128,21 +133,21 @@ class Results:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """What is measured."""
+        """The names of the metrics."""
         return tuple(dict.fromkeys(metric for *_, run in _each(self.runs) for metric in run.metrics))
 
     def step_sizes(self, method: str) -> tuple[float, ...]:
-        """The step sizes of a method, from small to large."""
+        """The step sizes of a method, in increasing order."""
         return tuple(sorted(self._of(method)))
 
     def seeds(self, method: str, lr: float) -> tuple[int, ...]:
-        """The seeds of a method's runs at a step size, from small to large."""
+        """The seeds of a method's runs at a step size, in increasing order."""
         return tuple(sorted(self._at(method, lr)))
 
     def curve(self, method: str, metric: str, *, lr: float | None = None) -> Curve:
-        """A metric over the steps of all seeds, at a step size or at the selected one."""
+        """A metric over the steps of all seeds, at a step size; by default the selected one."""
         self._check(metric)
-        lr = self.best_lr(method) if lr is None else lr
+        lr = self.selected_lr(method) if lr is None else lr
         seeds = self.seeds(method, lr)
         series = [self.rows.series(self._at(method, lr)[seed].digest, metric) for seed in seeds]
         steps = np.unique(np.concatenate([at for at, _ in series]))
@@ -154,47 +159,49 @@ class Results:
     def final(self, method: str, metric: str, *, lr: float | None = None) -> Array:
         """The final value of each seed: the mean over the last `select.last` of the evaluations, at least one.
 
-        It is nan for a run that is not finished. A run that diverged has infinity, minus infinity if more is better;
-        this is known of the metric that selects step sizes, and others are nan.
+        It is nan for an unfinished run. For a run that diverged it is infinity, or minus infinity if more is better, in
+        the metric that selects step sizes, and nan in the others.
         """
         self._check(metric)
-        lr = self.best_lr(method) if lr is None else lr
+        lr = self.selected_lr(method) if lr is None else lr
         return np.array([self._final(self._at(method, lr)[seed], metric) for seed in self.seeds(method, lr)])
 
-    def final_interval(self, method: str, metric: str, *, lr: float | None = None) -> Interval:
+    def final_interval(self, method: str, metric: str, *, lr: float | None = None) -> Estimate:
         """The mean of the final values over the finished seeds; nan or infinite if one of them diverged."""
-        lr = self.best_lr(method) if lr is None else lr
+        lr = self.selected_lr(method) if lr is None else lr
         finals = dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
         return interval([finals[seed] for seed, run in self._at(method, lr).items() if run.digest in self.rows.runs])
 
     def selectable(self, method: str) -> bool:
-        """Whether there is a step size all of whose runs are finished, so that one can be selected."""
+        """Whether a step size can be selected: at least one has all its runs finished."""
         return any(
             all(run.digest in self.rows.runs for run in seeds.values()) for seeds in self._of(method).values() if seeds
         )
 
-    def best_lr(self, method: str) -> float:
+    def selected_lr(self, method: str) -> float:
         """The selected step size, among those all of whose runs are finished.
 
-        One at which a run diverged is infinitely bad; of equally good ones it is the smaller.
+        A step size at which a run diverged counts as infinitely bad; of equally good ones the smallest is selected.
         """
         metric, sign = self.spec.select.metric, 1 if self.spec.select.goal == "min" else -1
         self._check(metric)
         scores: dict[float, float] = {}
         for lr in self.step_sizes(method):
             if all(run.digest in self.rows.runs for run in self._at(method, lr).values()):
-                score = sign * interval(self.final(method, metric, lr=lr)).mean
+                score = sign * interval(self.final(method, metric, lr=lr)).value
                 scores[lr] = math.inf if math.isnan(score) else score
         if not scores:
             raise ValueError(
                 f"method {method!r} has no step size all of whose runs are finished, so that none can be selected; "
-                "`memgrad run` makes those that are missing."
+                "`memgrad run` trains the missing ones."
             )
         return min(scores, key=lambda lr: (scores[lr], lr))
 
+    best_lr = renamed("best_lr", "selected_lr")
+
     def diverged(self, method: str, lr: float | None = None) -> dict[int, int]:
-        """The seeds whose run diverged, and the step at which that was seen, at a step size or the selected one."""
-        lr = self.best_lr(method) if lr is None else lr
+        """The seeds whose run diverged, and the step at which this was detected; by default at the selected lr."""
+        lr = self.selected_lr(method) if lr is None else lr
         at = self._at(method, lr)
         return {s: self.rows.diverged[at[s].digest] for s in sorted(at) if at[s].digest in self.rows.diverged}
 
@@ -209,19 +216,19 @@ class Results:
         return tuple(run for digest, run in runs.items() if digest not in self.rows.runs)
 
     def compare(self, metric: str, reference: str | None = None) -> tuple[Comparison, ...]:
-        """Each method beside a reference, the first one unless named, by the final values of a metric.
+        """Compare each method with a reference, by default the first method, by the final values of a metric.
 
-        Runs with the same seed start alike and see the same examples, so differences are taken seed by seed; of
-        logarithms where all values are positive. Step sizes are selected on the same seeds, so that a method with many
-        of them looks slightly better than it is. A method without a selected step size is left out.
+        Runs with the same seed start at the same point and see the same examples, so differences are taken seed by
+        seed; of logarithms where all values are positive. Step sizes are selected on the same seeds, so a method with
+        many of them looks slightly better than it is. A method without a selected step size is left out.
         """
         self._check(metric)
         names = [name for name in self.methods if self.selectable(name)]
         reference = self.methods[0] if reference is None else reference
-        self.best_lr(reference)  # named, if it has none
+        self.selected_lr(reference)  # raises if it has none
         finals = {name: self._by_seed(name, metric) for name in names}
         logarithmic = all(value > 0 for each in finals.values() for value in each.values() if not math.isnan(value))
-        differences: dict[str, Interval] = {}
+        differences: dict[str, Estimate] = {}
         p_values: dict[str, float] = {}
         for name in names:
             if name != reference:
@@ -233,7 +240,7 @@ class Results:
         return tuple(
             Comparison(
                 name,
-                self.best_lr(name),
+                self.selected_lr(name),
                 self.final_interval(name, metric),
                 differences.get(name),
                 logarithmic,
@@ -245,15 +252,17 @@ class Results:
         )
 
     def table(self) -> dict[str, NDArray[Any]]:
-        """All rows, of every seed at every step size, with the method and whether its step size was selected."""
+        """All rows, of all seeds and step sizes, with the method and whether its step size was selected."""
         described = self.rows.described()
-        chosen = {name: self.best_lr(name) for name in self.methods if self.selectable(name)}
-        blocks = [(name, chosen.get(name) == lr, self.rows.places(run.digest)) for name, lr, _, run in _each(self.runs)]
+        selected = {name: self.selected_lr(name) for name in self.methods if self.selectable(name)}
+        blocks = [
+            (name, selected.get(name) == lr, self.rows.places(run.digest)) for name, lr, _, run in _each(self.runs)
+        ]
         sizes = [len(places) for *_, places in blocks]
         places = np.concatenate([np.empty(0, dtype=np.intp), *(places for *_, places in blocks)])
         return {
             "method": np.repeat(np.array([name for name, *_ in blocks], dtype=str), sizes),
-            "selected": np.repeat(np.array([selected for _, selected, _ in blocks], dtype=bool), sizes),
+            "selected": np.repeat(np.array([is_selected for _, is_selected, _ in blocks], dtype=bool), sizes),
             **{name: column[places] for name, column in described.items()},
         }
 
@@ -268,7 +277,7 @@ class Results:
 
     def _by_seed(self, method: str, metric: str) -> dict[int, float]:
         """The final values of the finished runs at the selected step size; nan for one that diverged."""
-        lr = self.best_lr(method)
+        lr = self.selected_lr(method)
         return dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
 
     def _counts(self, method: str) -> tuple[int, int, int]:
@@ -284,7 +293,7 @@ class Results:
 
     def _of(self, method: str) -> Mapping[float, Mapping[int, Run]]:
         if method not in self.runs:
-            self.spec.method(method)  # named, with the nearest, if the experiment has none of this name
+            self.spec.method(method)  # raises, with the nearest name, if the experiment has no such method
             return {}
         return self.runs[method]
 

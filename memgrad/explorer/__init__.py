@@ -22,7 +22,7 @@ def view(*, step: int = 1, memory: Memory | str | None = None) -> str:
 
     Args:
         step: Step of the story, 1 to 6.
-        memory: A memory of one of `FAMILIES`, or its text form, in the place of the step's own.
+        memory: A memory of one of `FAMILIES`, or its text form, instead of the step's own.
 
     Example:
         >>> view(step=2, memory="poly:3")
@@ -43,6 +43,6 @@ def view(*, step: int = 1, memory: Memory | str | None = None) -> str:
 def _text(memory: Memory) -> str:
     if memory.family not in FAMILIES:
         raise ValueError(f"the explorer shows the memories {', '.join(FAMILIES)}, got {memory}.")
-    if isinstance(memory, Exponential):  # which may know itself by alpha; the page's slider is beta
+    if isinstance(memory, Exponential):  # it may be given by alpha; the page's slider is beta
         return f"exp:{memory.beta!r}" + ("" if memory.h == 1 else f",h={memory.h!r}")
     return str(memory)

@@ -1,5 +1,6 @@
-"""Pictures of memories, of data and of what comes out: values in, matplotlib figures out. Nothing is run here."""
+"""Figures of memories, data and results: functions from values to matplotlib figures. Nothing is run here."""
 
+from memgrad.deprecation import deprecated_names
 from memgrad.extras import require
 
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
@@ -10,21 +11,22 @@ from memgrad.figures.comparisons import comparison  # noqa: E402
 from memgrad.figures.datasets import data_set  # noqa: E402
 from memgrad.figures.descents import amplification, time_warp  # noqa: E402
 from memgrad.figures.ensembles import ensembles  # noqa: E402
-from memgrad.figures.memories import PAPER_MEMORIES, memory_types  # noqa: E402
+from memgrad.figures.memories import PAPER_MEMORIES, memory_types, mixture_weights  # noqa: E402
 from memgrad.figures.objectives import example_objectives, objective_shapes  # noqa: E402
 from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
-from memgrad.figures.ratios import Ratio, ratios  # noqa: E402
+from memgrad.figures.ratios import ratios  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
 from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
 from memgrad.figures.velocities import second_moments, velocity_noise  # noqa: E402
+
+__getattr__ = deprecated_names(__name__, {"Ratio": "memgrad.statistics.Estimate"})
 
 __all__ = [
     "FORMATS",
     "PAPER_MEMORIES",
     "Band",
     "Panel",
-    "Ratio",
     "TrainingPanel",
     "amplification",
     "audits",
@@ -36,6 +38,7 @@ __all__ = [
     "gamma_curve",
     "gamma_region",
     "memory_types",
+    "mixture_weights",
     "momentum_and_memory",
     "objective_shapes",
     "ratios",

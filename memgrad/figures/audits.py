@@ -1,4 +1,4 @@
-"""What optimizers were found to remember."""
+"""Figures of audits: what optimizers remember."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.style import EXACT, drawing, lines
+from memgrad.figures.methods import styles
+from memgrad.figures.style import EXACT, drawing
 from memgrad.memory import Memory
 
 Array = NDArray[np.float64]
 
+ROUNDING = 1e-9  # of the largest weight; what is below it has no sign
+
 
 def audits(weights: Mapping[str, Array], gains: Mapping[str, Array], *, exact: Mapping[str, Memory]) -> Figure:
-    r"""Audits: on the left the weights of past gradients, on the right the steps for a constant gradient.
+    r"""Audits: the weights of past gradients on the left, the steps for a constant gradient on the right.
 
     Args:
         weights: The weights $w(0,k), \dots, w(k,k)$ at the last step of an audit, by its label. They are drawn by age,
-            divided by their sum.
+            divided by their sum, so they must be of one sign.
         gains: The step for a constant gradient in units of the learning rate, at each step, by its label.
         exact: The memory that an entry of `weights` should have, by the same label; drawn dashed.
 
@@ -30,11 +33,19 @@ def audits(weights: Mapping[str, Array], gains: Mapping[str, Array], *, exact: M
         >>> [len(axes.lines) for axes in figure.axes]
         [3, 1]
     """
+    for label, w in weights.items():
+        largest = np.max(np.abs(w))
+        if largest == 0 or min(np.max(w), -np.min(w)) > ROUNDING * largest:
+            raise ValueError(
+                f"figures.audits draws shares of a sum, so it needs weights of one sign that are not all 0, got "
+                f"{label!r} with weights from {np.min(w):.3g} to {np.max(w):.3g}; leave it out."
+            )
     with drawing():
         figure = Figure(figsize=(7.2, 3.1), layout="constrained")
         past, steps = figure.subplots(1, 2)
         past.set(title="what a step remembers", xlabel="age of the gradient, in steps", ylabel="weight", yscale="log")
-        for (label, w), line in zip(weights.items(), lines(), strict=False):
+        for label, line in styles(weights).items():
+            w = weights[label]
             age = np.arange(len(w))
             share = w[::-1] / w.sum()
             past.plot(age, np.where(share > 0, share, np.nan), label=label, **line)
@@ -43,8 +54,8 @@ def audits(weights: Mapping[str, Array], gains: Mapping[str, Array], *, exact: M
         if exact:
             past.plot([], [], label="by definition", **EXACT)
         steps.set(title="step for a constant gradient", xlabel="step $k$", ylabel="in units of the learning rate")
-        for (label, gain), line in zip(gains.items(), lines(), strict=False):
-            steps.plot(np.arange(len(gain)), gain, label=label, **line)
+        for label, line in styles(gains).items():
+            steps.plot(np.arange(len(gains[label])), gains[label], label=label, **line)
         for axes in (past, steps):
             axes.legend(loc="best", fontsize=7.5)
     return figure

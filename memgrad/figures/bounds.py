@@ -1,4 +1,4 @@
-"""The lemma behind the linear rate, drawn."""
+"""Figures of the lemma behind the linear rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from memgrad.figures.style import SMALL, drawing, lines, settings_below
+from memgrad.figures.methods import lines
+from memgrad.figures.style import SMALL, drawing, settings_below
 
 if TYPE_CHECKING:
     from memgrad.theory import GammaBounds

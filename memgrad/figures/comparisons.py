@@ -1,4 +1,4 @@
-"""What an experiment found: methods over their steps, and over their step sizes."""
+"""Figures of the results of an experiment: metrics over steps and over step sizes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.style import SMALL, drawing, lines, settings_below
+from memgrad.figures.methods import styles
+from memgrad.figures.style import SMALL, as_label, drawing, settings_below
 
 if TYPE_CHECKING:
     from memgrad.experiments.results import Results
@@ -21,15 +23,15 @@ Array = NDArray[np.float64]
 def comparison(
     results: Results, metric: str, *, log_steps: bool = False, log_values: bool | None = None, caption: str = ""
 ) -> Figure:
-    """Methods compared: their curves, each at its selected step size, and what selected it.
+    """Methods compared: their curves at the selected step sizes, and final values over all step sizes.
 
-    The right panel is left out where no method has more than one step size.
+    The right panel is left out if no method has more than one step size.
 
     Args:
-        results: What the experiment found; methods without a selected step size are left out.
-        metric: What is drawn.
-        log_steps: Whether steps are on a logarithmic axis, which has a place for step 0 here.
-        log_values: Whether values are; where all of them are positive, unless given.
+        results: The results; methods without a selected step size are left out.
+        metric: The metric to draw.
+        log_steps: Whether steps are on a logarithmic axis, which includes step 0.
+        log_values: Whether values are on a logarithmic axis; by default if all are positive.
         caption: The settings.
     """
     tried = any(len(results.step_sizes(method)) > 1 for method in results.methods)
@@ -39,7 +41,7 @@ def comparison(
         curves(axes[0], results, metric, log_steps=log_steps, log_values=log_values)
         if tried:
             step_sizes(axes[1], results, metric, log_values=log_values)
-        settings_below(figure, caption)
+        settings_below(figure, as_label(caption))
     return figure
 
 
@@ -50,16 +52,18 @@ def curves(
 
     A line ends where one of the seeds diverged, at a cross.
     """
-    axes.set(title=f"{metric}: mean over seeds, 95 % interval", xlabel="steps", ylabel=metric)
+    axes.set(title=f"{as_label(metric)}: mean over seeds, 95 % interval", xlabel="steps", ylabel=as_label(metric))
     means: list[Array] = []
-    for method, line in zip(results.methods, lines(), strict=False):
+    named: dict[str, Artist] = {}
+    for method, line in styles(results.methods).items():
         if not results.selectable(method):
             continue
-        lr = results.best_lr(method)
+        lr = results.selected_lr(method)
         curve = results.curve(method, metric, lr=lr)
         mean, low, high = curve.interval()
         means.append(mean)
-        axes.plot(curve.steps, mean, label=f"{method}, lr {lr:g}", **line)
+        label = f"{as_label(method)}, lr {lr:g}"
+        (named[label],) = axes.plot(curve.steps, mean, label=label, **line)
         axes.fill_between(curve.steps, low, high, color=line["color"], alpha=0.2, linewidth=0)
         known = np.flatnonzero(np.isfinite(mean))
         if curve.diverged and len(known):
@@ -67,29 +71,29 @@ def curves(
     if log_steps:
         axes.set_xscale("symlog", linthresh=1)
     _scale_values(axes, means, log_values)
-    if means:
-        axes.legend(loc="best", fontsize=SMALL + 0.5)
+    if means:  # with all labels, also those that matplotlib leaves out of itself because they begin with _
+        axes.legend(list(named.values()), list(named), loc="best", fontsize=SMALL + 0.5)
 
 
 def step_sizes(axes: Axes, results: Results, metric: str, *, log_values: bool | None = None) -> None:
     """Draw the final value over the step size: the mean over seeds with its 95 % interval, for each method.
 
-    The selected step size is a filled dot. One at which a run diverged is a cross at the upper edge.
+    The selected step size has a filled marker. A step size at which a run diverged is a cross at the upper edge.
     """
-    axes.set(title="final value over the step size", xlabel="step size", ylabel=metric, xscale="log")
+    axes.set(title="final value over the step size", xlabel="step size", ylabel=as_label(metric), xscale="log")
     means: list[Array] = []
-    for method, line in zip(results.methods, lines(), strict=False):
+    for method, line in styles(results.methods).items():
         lrs = np.array(results.step_sizes(method))
         finals = [results.final_interval(method, metric, lr=lr) for lr in lrs.tolist()]
-        mean = np.array([each.mean for each in finals])
-        reach = np.nan_to_num([[each.mean - each.low, each.high - each.mean] for each in finals]).reshape(-1, 2).T
+        mean = np.array([each.value for each in finals])
+        reach = np.nan_to_num([[each.value - each.low, each.high - each.value] for each in finals]).reshape(-1, 2).T
         known = np.isfinite(mean)
         means.append(mean[known])
-        style = {**line, "linewidth": 1.2, "marker": "o", "markersize": 4}
-        axes.errorbar(lrs[known], mean[known], reach[:, known], markerfacecolor="white", **style)
+        style = {**line, "linewidth": 1.2, "markevery": None, "markerfacecolor": "white"}
+        axes.errorbar(lrs[known], mean[known], reach[:, known], **style)
         if results.selectable(method):
-            chosen = known & (lrs == results.best_lr(method))
-            axes.plot(lrs[chosen], mean[chosen], "o", color=line["color"], markersize=5, zorder=3)
+            chosen = known & (lrs == results.selected_lr(method))
+            axes.plot(lrs[chosen], mean[chosen], line["marker"], color=line["color"], markersize=5.5, zorder=3)
         bad = [lr for lr in lrs.tolist() if results.diverged(method, lr)]
         edge = axes.get_xaxis_transform()
         (crosses,) = axes.plot(bad, np.ones(len(bad)), "x", color=line["color"], transform=edge, clip_on=False)
@@ -100,7 +104,7 @@ def step_sizes(axes: Axes, results: Results, metric: str, *, log_values: bool | 
 
 
 def _scale_values(axes: Axes, means: Iterable[Array], log_values: bool | None) -> None:
-    """A logarithmic axis where that is possible or wanted; an interval that reaches 0 does not stretch it."""
+    """Make the axis logarithmic if possible or asked for; an interval that reaches 0 does not stretch it."""
     numbers = np.concatenate([np.empty(0), *means])
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers) or log_values is False or (log_values is None and numbers.min() <= 0):

@@ -1,11 +1,12 @@
-"""Data sets, drawn."""
+"""Figures of data sets."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from memgrad.figures.style import COLOURS, drawing
+from memgrad.figures.methods import BLUE
+from memgrad.figures.style import drawing
 from memgrad.problems.datasets import Dataset
 from memgrad.problems.datasets.catalogue import UNUSED
 
@@ -21,7 +22,7 @@ def data_set(data: Dataset, *, columns: int = 10) -> Figure:
 
     Args:
         data: The data set.
-        columns: How many images of each class, >= 1.
+        columns: The number of images of each class, >= 1.
 
     Example:
         >>> from memgrad.problems import datasets
@@ -36,15 +37,15 @@ def data_set(data: Dataset, *, columns: int = 10) -> Figure:
 
 
 def _images(data: Dataset, columns: int) -> Figure:
-    """One image: a row of each class, its first examples, with a pixel of white between them."""
+    """One image: a row for each class with its first examples, one white pixel between them."""
     height, width = data.train_inputs.shape[-2:]
     classes = len(data.class_names)
     sheet = np.ones((classes * (height + 1), columns * (width + 1), 3), dtype=np.float32)
     for label in range(classes):
         for column, image in enumerate(data.train_inputs[data.train_targets == label][:columns]):
-            colours = image.transpose(1, 2, 0) if image.ndim == 3 else np.repeat(1 - image[..., None], 3, axis=2)
+            colors = image.transpose(1, 2, 0) if image.ndim == 3 else np.repeat(1 - image[..., None], 3, axis=2)
             top, left = label * (height + 1), column * (width + 1)
-            sheet[top : top + height, left : left + width] = colours
+            sheet[top : top + height, left : left + width] = colors
     figure = Figure(figsize=(0.45 * columns + 1.2, 0.45 * classes), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(sheet, interpolation="nearest")
@@ -56,7 +57,7 @@ def _images(data: Dataset, columns: int) -> Figure:
 
 
 def _table(data: Dataset) -> Figure:
-    """How frequent each class is, and the mean of its features."""
+    """The frequency of each class, and the means of its features."""
     labels = [label for label, name in enumerate(data.class_names) if name != UNUSED]
     names = [f"{data.class_names[label]} ({label})" for label in labels]
     shares = [float(np.mean(data.train_targets == label)) for label in labels]
@@ -64,7 +65,7 @@ def _table(data: Dataset) -> Figure:
     means = np.stack([inputs[data.train_targets == label].mean(0) for label in labels])
     figure = Figure(figsize=(8.4, 3.4), layout="constrained")
     bars, heat = figure.subplots(1, 2, width_ratios=(1, 2), sharey=True)
-    bars.barh(range(len(labels)), shares, color=COLOURS[0])
+    bars.barh(range(len(labels)), shares, color=BLUE)
     bars.set_yticks(range(len(labels)), names)
     bars.invert_yaxis()
     bars.set_xlabel("share of the rows")

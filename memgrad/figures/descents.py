@@ -1,4 +1,4 @@
-"""Descents in the plane: paths and losses of memory and momentum."""
+"""Figures of descents in the plane: paths and losses of memory and momentum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.style import EXACT, SMALL, drawing, lines, settings_below
+from memgrad.figures.methods import styles
+from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
+from memgrad.statistics import NORMAL_QUANTILE
 
 Array = NDArray[np.float64]
 
@@ -48,12 +50,14 @@ def amplification(
         _plane(plane, paths, "one path each, same noise")
         one.set(title="its loss", xlabel="time $t$", ylabel="$f(X(t))$", yscale="log", xlim=(0, t[-1]))
         many.set(title="mean loss", xlabel="time $t$", ylabel=r"$\mathbb{E} f(X(t))$", yscale="log", xlim=(0, t[-1]))
-        for label, line in zip(paths, lines(), strict=False):
-            colour = line["color"]
-            one.plot(t, losses[label], color=colour, linewidth=0.8)
+        looks = styles(paths)
+        for label, line in looks.items():
+            color = line["color"]
+            one.plot(t, losses[label], color=color, linewidth=0.8)
             mean, error = means[label]
-            many.fill_between(t, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.35, linewidth=0)
-            many.plot(t, mean, color=colour, linewidth=1.6)
+            half = NORMAL_QUANTILE * error
+            many.fill_between(t, mean - half, mean + half, color=color, alpha=0.35, linewidth=0)
+            many.plot(t, mean, color=color, linewidth=1.6)
         for i, curve in enumerate(exact.values()):
             for axes in (one, many):
                 axes.plot(t, curve, label=None if i else r"exact $\mathbb{E} f$", **EXACT)
@@ -63,7 +67,7 @@ def amplification(
             axes.set_ylim(low, top)
         one.legend(loc="upper left", fontsize=SMALL + 0.5)
         highest = max(exact, key=lambda label: float(exact[label][-1]))
-        for label, line in zip(paths, lines(), strict=False):
+        for label, line in looks.items():
             above = label == highest
             at = (0.97 * t[-1], (2.0 if above else 0.5) * float(exact[label][-1]))
             side = "bottom" if above else "top"
@@ -81,7 +85,7 @@ def time_warp(
     *,
     caption: str = "",
 ) -> Figure:
-    r"""One path at two speeds, and what noise makes of it.
+    r"""One path at two speeds, without and with noise.
 
     Args:
         t: The times, shape (n,).
@@ -99,26 +103,25 @@ def time_warp(
     Reference:
         UAI 2019, Fig. timewarp. *Differs*: the solutions without noise, which coincide, are shown beside the paths.
     """
-    first, second = lines(), lines()
-    next(second)
-    slow, fast = next(first), next(second)
+    looks = styles([memory[0], nesterov[0]])
+    slow, fast = looks[memory[0]], looks[nesterov[0]]
     with drawing():
         figure = Figure(figsize=(7.2, 2.9), layout="constrained")
         plane, times, plane_noisy = figure.subplots(1, 3)
         pair = {nesterov[0]: nesterov[1], memory[0]: memory[1]}
         _plane(plane, {}, "without noise: one path")
         plane.plot(*pair[nesterov[0]].T, color=fast["color"], linewidth=3.2, label=nesterov[0])
-        plane.plot(*pair[memory[0]].T, color=slow["color"], linewidth=1.2, linestyle="--", label=memory[0])
+        plane.plot(*pair[memory[0]].T, color=slow["color"], linewidth=1.2, linestyle=slow["linestyle"], label=memory[0])
         plane.legend(loc="lower right", fontsize=SMALL + 0.5)
         times.set(title="two speeds", xlabel="time $t$", ylabel="$X_1(t)$", xlim=(0, t[-1]))
         times.plot(t, nesterov[1][:, 0], color=fast["color"], linewidth=2.4, label=nesterov[0])
-        times.plot(t, memory[1][:, 0], color=slow["color"], linewidth=1.4, linestyle="--", label=memory[0])
+        times.plot(t, memory[1][:, 0], color=slow["color"], linewidth=1.4, linestyle=slow["linestyle"], label=memory[0])
         apart = float(np.abs(nesterov[1] - warped).max())
         times.plot(t, warped[:, 0], label=r"memory at $\tau(t)=t^2/8$", **EXACT)
         times.legend(
             loc="upper right", fontsize=SMALL + 0.5, title=f"farthest apart: {apart:.0e}", title_fontsize=SMALL
         )
-        _plane(plane_noisy, noisy, "with noise: no longer", order=(slow, fast))
+        _plane(plane_noisy, noisy, "with noise: no longer")
         plane_noisy.text(
             0.98,
             0.02,
@@ -134,18 +137,16 @@ def time_warp(
     return figure
 
 
-def _plane(
-    axes: Axes, paths: Mapping[str, Array], title: str, order: tuple[dict[str, object], ...] | None = None
-) -> None:
-    """Paths in the plane, from a dot to the cross at the minimiser."""
+def _plane(axes: Axes, paths: Mapping[str, Array], title: str) -> None:
+    """Paths in the plane, from a dot to the cross at the minimizer."""
     axes.set(title=title, xlabel="$X_1$", ylabel="$X_2$")
     axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
-    # The later path would hide the earlier one, so the one that wanders more lies below.
+    # A path hides those drawn before it, so the one that wanders most is drawn first.
     spread = sorted(paths, key=lambda label: -float(np.std(paths[label][len(paths[label]) // 2 :])))
-    style = dict(zip(paths, order or lines(), strict=False))
+    looks = styles(paths)
     drawn = {
-        label: axes.plot(*paths[label].T, color=style[label]["color"], linewidth=0.8, label=label)[0]
+        label: axes.plot(*paths[label].T, color=looks[label]["color"], linewidth=0.8, label=label)[0]
         for label in spread
     }
     if drawn:

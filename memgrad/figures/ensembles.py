@@ -1,4 +1,4 @@
-"""Ensembles of paths, drawn beside their exact moments."""
+"""Figures of ensembles of paths, beside their exact moments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from memgrad.dynamics import Ensemble, Moments
-from memgrad.figures.style import drawing, lines
+from memgrad.figures.methods import styles
+from memgrad.figures.style import drawing
+from memgrad.statistics import NORMAL_QUANTILE
 
 
 def ensembles(
     simulated: Mapping[str, Ensemble], exact: Mapping[str, Moments] | None = None, *, observable: str = "f"
 ) -> Figure:
-    """What several equations do under noise: the mean of an observable, and position and velocity of one coordinate.
+    """Several equations under noise: the mean of an observable, and position and velocity of one coordinate.
 
     Three panels over time: the observable's mean with its 95 % confidence band, the mean and standard deviation of the
     first coordinate's position, and those of its velocity. Exact moments are thin black lines.
@@ -36,9 +38,10 @@ def ensembles(
     with drawing():
         figure = Figure(figsize=(9.6, 3.4), layout="constrained")
         loss, x, v = figure.subplots(1, 3)
-        for (name, found), line in zip(simulated.items(), lines(), strict=False):
+        for name, line in styles(simulated).items():
+            found = simulated[name]
             t, statistics = found.t, found.observed[observable]
-            half = 1.96 * statistics.sd / np.sqrt(found.paths)
+            half = NORMAL_QUANTILE * statistics.sd / np.sqrt(found.paths)
             loss.plot(t, statistics.mean, label=name, **line)
             loss.fill_between(t, statistics.mean - half, statistics.mean + half, color=line["color"], alpha=0.2, lw=0)
             for axes, mean, variance in ((x, found.mean_x, found.var_x), (v, found.mean_v, found.var_v)):

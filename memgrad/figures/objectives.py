@@ -1,4 +1,4 @@
-"""Objectives, drawn."""
+"""Figures of objectives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from memgrad.figures.style import COLOURS, drawing
+from memgrad.figures.methods import BLUE, ORANGE, RUST
+from memgrad.figures.style import drawing
 from memgrad.problems.kinds import Floats
 from memgrad.problems.objectives import (
     SU,
@@ -58,11 +59,11 @@ def objective_shapes(objectives: Mapping[str, Objective] | None = None, *, radiu
     r"""A gallery of objectives: curves in one dimension, contours in two, the spectrum in more.
 
     In one dimension $f$ is drawn with its slope $f'$; in two, contours at heights that grow quadratically, the
-    minimiser (a dot) and the steepest way down from a corner; in more, the eigenvalues of the Hessian at the minimiser.
+    minimizer (a dot) and the path of steepest descent from a corner; in more, the eigenvalues of the Hessian there.
 
     Args:
-        objectives: What to draw, by title; one of each family unless given.
-        radius: Half the width of what is shown around the minimiser (or the origin), finite and > 0.
+        objectives: The objectives, by title; one of each family by default.
+        radius: Half the width of the region around the minimizer (or the origin), finite and > 0.
 
     Example:
         >>> figure = objective_shapes()
@@ -84,27 +85,27 @@ def objective_shapes(objectives: Mapping[str, Objective] | None = None, *, radiu
 
 
 def _curve(axes: Axes, objective: Objective, radius: float) -> None:
-    x = _centre(objective)[0] + np.linspace(-radius, radius, 201)
-    axes.plot(x, objective.value(x[:, None]), color=COLOURS[0], linewidth=1.8, label="$f$")
-    axes.plot(x, objective.gradient(x[:, None])[:, 0], color=COLOURS[1], linestyle="--", linewidth=1.8, label="$f'$")
+    x = _center(objective)[0] + np.linspace(-radius, radius, 201)
+    axes.plot(x, objective.value(x[:, None]), color=BLUE, linewidth=1.8, label="$f$")
+    axes.plot(x, objective.gradient(x[:, None])[:, 0], color=ORANGE, linestyle="--", linewidth=1.8, label="$f'$")
     axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
     axes.legend(loc="best")
     axes.set_xlabel("$x$")
 
 
 def _contours(axes: Axes, objective: Objective, radius: float) -> None:
-    centre = _centre(objective)
+    center = _center(objective)
     side = np.linspace(-radius, radius, 101)
-    x = np.stack(np.meshgrid(centre[0] + side, centre[1] + side), -1)
+    x = np.stack(np.meshgrid(center[0] + side, center[1] + side), -1)
     values = objective.value(x)
     low, high = float(values.min()), float(values.max())
     axes.contour(
         x[..., 0], x[..., 1], values, levels=low + (high - low) * np.linspace(0, 1, 12)[1:] ** 2, cmap="viridis"
     )
-    path = _way_down(objective, centre + 0.9 * radius, radius)
-    axes.plot(*path.T, color=COLOURS[5], linewidth=1.5)
-    if objective.minimiser is not None:
-        axes.plot(*centre, "o", color="black", markersize=4)
+    path = _way_down(objective, center + 0.9 * radius, radius)
+    axes.plot(*path.T, color=RUST, linewidth=1.5)
+    if objective.minimizer is not None:
+        axes.plot(*center, "o", color="black", markersize=4)
     axes.set(xlabel="$x_1$", ylabel="$x_2$", xlim=x[0, [0, -1], 0], ylim=x[[0, -1], 0, 1], aspect="equal")
 
 
@@ -115,7 +116,7 @@ def _way_down(objective: Objective, start: Floats, radius: float) -> Floats:
         g = objective.gradient(path[-1])
         norm = float(np.linalg.norm(g))
         if norm == 0 or (
-            objective.minimiser is not None and np.linalg.norm(path[-1] - _centre(objective)) < radius / 50
+            objective.minimizer is not None and np.linalg.norm(path[-1] - _center(objective)) < radius / 50
         ):
             break
         path.append(path[-1] - radius / 100 * g / norm)
@@ -123,11 +124,11 @@ def _way_down(objective: Objective, start: Floats, radius: float) -> Floats:
 
 
 def _spectrum(axes: Axes, objective: Objective, _radius: float) -> None:
-    eigenvalues = np.linalg.eigvalsh(objective.hessian(_centre(objective)))[::-1]
-    axes.loglog(np.arange(1, len(eigenvalues) + 1), np.maximum(eigenvalues, 1e-16), ".", color=COLOURS[0], markersize=4)
+    eigenvalues = np.linalg.eigvalsh(objective.hessian(_center(objective)))[::-1]
+    axes.loglog(np.arange(1, len(eigenvalues) + 1), np.maximum(eigenvalues, 1e-16), ".", color=BLUE, markersize=4)
     axes.set(xlabel="$j$", ylabel="eigenvalue of the Hessian")
 
 
-def _centre(objective: Objective) -> Floats:
-    minimiser = objective.minimiser
-    return np.zeros(objective.dimension) if minimiser is None else minimiser
+def _center(objective: Objective) -> Floats:
+    minimizer = objective.minimizer
+    return np.zeros(objective.dimension) if minimizer is None else minimizer

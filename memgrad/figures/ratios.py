@@ -1,54 +1,37 @@
-"""Ratios with their intervals, drawn: how far methods are from a reference."""
+"""Figures of ratios to a reference, with their intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
-from memgrad.figures.style import COLOURS, DECADE, drawing, plain_ticks, settings_below, warn
+from memgrad.figures.methods import styles
+from memgrad.figures.style import ALARM, drawing, log_ticks, settings_below, warn
+from memgrad.statistics import Estimate
 
 ROOM = 2.0
-"""Intervals are cut where they are so many times as far from the reference as the farthest ratio: few seeds make long
-ones."""
+"""Intervals are cut at this power of the farthest ratio: few seeds make long ones."""
 
 LEAST = 1.02
-"""The axis shows at least a fiftieth above and below the reference."""
-
-
-@final
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio with its interval.
-
-    Attributes:
-        value: The ratio; not finite where a run diverged.
-        low: The lower end of its interval, or None if it has none.
-        high: The upper end.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
+"""The axis reaches at least this factor from the reference."""
 
 
 def ratios(
-    rows: Mapping[str, Mapping[str, Mapping[str, Ratio]]], *, xlabel: str, caption: str = "", warning: str = ""
+    rows: Mapping[str, Mapping[str, Mapping[str, Estimate]]], *, xlabel: str, caption: str = "", warning: str = ""
 ) -> Figure:
-    """Ratios to a reference: rows of panels, each with one mark and its interval a method.
+    """Ratios to a reference: rows of panels, each with one marker and its interval per method.
 
     Args:
         rows: For each row and each panel in it the ratios, by method. All rows have the same panels.
-        xlabel: What the ratio is of.
+        xlabel: The label of the axis.
         caption: The settings.
-        warning: What must not be overlooked.
+        warning: A warning, in red above all panels.
 
     Example:
-        >>> figure = ratios({"mini batch": {"MLP": {"HB": Ratio(0.9, 0.8, 1.0), "p=2": Ratio(1.1)}}}, xlabel="ratio")
+        >>> panel = {"HB": Estimate(0.9, 0.8, 1.0), "MemSGD p=2": Estimate(1.1)}
+        >>> figure = ratios({"mini batch": {"MLP": panel}}, xlabel="ratio")
         >>> len(figure.axes), figure.axes[0].get_xscale()
         (1, 'log')
     """
@@ -70,34 +53,31 @@ def ratios(
     return figure
 
 
-def _draw(axes: Axes, panel: Mapping[str, Ratio], methods: Sequence[str]) -> None:
+def _draw(axes: Axes, panel: Mapping[str, Estimate], methods: Sequence[str]) -> None:
     axes.set_xscale("log")
     axes.axvline(1.0, color="0.5", linewidth=0.8)
-    for y, method in enumerate(methods):
-        found = panel.get(method)
+    for y, (method, look) in enumerate(styles(methods).items()):
+        found, color = panel.get(method), look["color"]
         if found is None:
             continue
-        if found.low is not None and found.high is not None:
-            axes.plot([found.low, found.high], [y, y], color=COLOURS[0], linewidth=1.4)
+        if found.has_interval:
+            axes.plot([found.low, found.high], [y, y], color=color, linewidth=1.4)
         if 0 < found.value < float("inf"):
-            axes.plot([found.value], [y], "o", color=COLOURS[0], markersize=4)
+            axes.plot([found.value], [y], look["marker"], color=color, markersize=5)
         else:  # a run diverged: of the method, or of the reference
             side = 0.98 if found.value > 0 else 0.02
-            axes.plot([side], [y], "x", color=COLOURS[5], markersize=5, transform=axes.get_yaxis_transform())
+            axes.plot([side], [y], "x", color=ALARM, markersize=5, transform=axes.get_yaxis_transform())
     farthest = _farthest(panel)
     axes.set_xlim(1 / farthest, farthest)
-    if farthest**2 < DECADE:
-        plain_ticks(axes.xaxis, 3)
-    else:
-        axes.xaxis.set_minor_formatter(NullFormatter())
+    log_ticks(axes.xaxis, 3)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.5, -0.5)
 
 
-def _farthest(panel: Mapping[str, Ratio]) -> float:
-    """How far the axis goes from 1, as a factor: to all ratios, and to the ends of intervals that are not too far."""
+def _farthest(panel: Mapping[str, Estimate]) -> float:
+    """How far the axis reaches from 1, as a factor: to all ratios, and to interval ends that are not too far."""
     found = [ratio for ratio in panel.values() if 0 < ratio.value < float("inf")]
     marks = max((max(each.value, 1 / each.value) for each in found), default=LEAST)
-    ends = [end for each in found for end in (each.low, each.high) if end is not None and 0 < end < float("inf")]
+    ends = [end for each in found for end in (each.low, each.high) if 0 < end < float("inf")]
     reach = max((max(end, 1 / end) for end in ends), default=marks)
     return float(max(min(reach, max(marks, LEAST) ** ROOM), LEAST) ** 1.08)

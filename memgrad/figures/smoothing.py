@@ -1,4 +1,4 @@
-"""What memory does to the path of a stochastic method."""
+"""The figure of what memory does to the path of a stochastic method."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.style import SMALL, drawing, lines, settings_below
+from memgrad.figures.methods import styles
+from memgrad.figures.style import SMALL, drawing, settings_below
 
 Array = NDArray[np.float64]
 
@@ -42,17 +43,17 @@ def smoothing(
         one.set(title="one run, same noise", xlabel="$x_1$", ylabel="$x_2$")
         mean.set(title="mean of $x_1$", xlabel="step $k$", ylabel="$x_1$")
         loss.set(title="mean loss", xlabel="step $k$", ylabel="$f(x_k)$", yscale="log")
-        styles = dict(zip(paths, lines(), strict=False))
+        looks = styles(paths)
         # The roughest first, so that the smooth ones stay visible.
         for label in reversed(list(paths)):
-            colour, steps = styles[label]["color"], np.arange(len(paths[label]))
-            one.plot(*paths[label].T, color=colour, linewidth=0.8)
-            for axes, (centre, half) in (
+            color, steps = looks[label]["color"], np.arange(len(paths[label]))
+            one.plot(*paths[label].T, color=color, linewidth=0.8)
+            for axes, (center, half) in (
                 (mean, (means[label][0][:, 0], means[label][1][:, 0])),
                 (loss, losses[label]),
             ):
-                axes.fill_between(steps, centre - half, centre + half, color=colour, alpha=0.25, linewidth=0)
-                axes.plot(steps, centre, label=label, **{**styles[label], "linewidth": 1.2})
+                axes.fill_between(steps, center - half, center + half, color=color, alpha=0.25, linewidth=0)
+                axes.plot(steps, center, label=label, **{**looks[label], "linewidth": 1.2})
         one.plot(*next(iter(paths.values()))[0], "o", color="0.2", markersize=4)
         one.plot(0, 0, "+", color="0.2", markersize=8)
         mean.axhline(0, color="0.85", linewidth=0.6, zorder=0)

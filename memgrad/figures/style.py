@@ -1,50 +1,37 @@
-"""How all figures look, and how they are saved."""
+"""The common style of all figures, and saving them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.mathtext import MathTextParser
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from memgrad.files import written_whole
 
 FORMATS = ("png", "svg", "pdf")
 """The file formats a figure can be saved in."""
 
-# Okabe and Ito's colours, told apart by all common kinds of colour vision; the dashes tell them apart in print.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-", "--")
-
-
 ALARM = "#B00000"
-"""The colour of warnings."""
-
-DECADE = 10.0
+"""The color of warnings."""
 
 SMALL = 6.5
-"""The size of the letters of settings and notes."""
+"""The font size of settings and notes."""
 
 _UNPRINTED = str.maketrans("", "", "${}\\^_")
 
 EXACT: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 0.9}
-"""Curves that are computed exactly, laid over what was simulated or solved."""
-
-
-def lines() -> Iterator[dict[str, Any]]:
-    """The colour, dash and width of one curve after the other."""
-    return ({"color": c, "linestyle": d, "linewidth": 1.8} for c, d in cycle(zip(COLOURS, DASHES, strict=True)))
+"""The style of exact curves, drawn over simulated or solved ones."""
 
 
 def drawing() -> AbstractContextManager[None]:
-    """The settings under which figures are made."""
+    """The matplotlib settings under which figures are made."""
     return rc_context(
         {
             "font.size": 9,
@@ -58,28 +45,32 @@ def drawing() -> AbstractContextManager[None]:
 
 
 def warn(figure: Figure, warning: str) -> None:
-    """Write what must not be overlooked above all panels, if there is anything."""
+    """Write a warning above all panels, unless it is empty."""
     if warning:
         figure.suptitle(warning, color=ALARM, fontsize=SMALL + 1.5, fontweight="bold")
 
 
-def plain_ticks(axis: Axis, count: int) -> None:
-    """A few plain numbers on a logarithmic axis that spans less than a decade, where powers of ten are hard to read.
+def log_ticks(axis: Axis, count: int) -> None:
+    """Readable ticks on a logarithmic axis: a few plain numbers if it spans less than a decade, else powers of ten.
 
     Example:
         >>> axes = Figure().subplots()
         >>> _ = axes.set(yscale="log", ylim=(0.7, 2.3))
-        >>> plain_ticks(axes.yaxis, 4)
+        >>> log_ticks(axes.yaxis, 4)
         >>> [label.get_text() for label in axes.get_yticklabels()]
         ['0.5', '1', '1.5', '2', '2.5']
     """
+    low, high = axis.get_view_interval()
+    if high >= 10 * low:
+        axis.set_minor_formatter(NullFormatter())
+        return
     axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_locator(NullLocator())
 
 
 def figure_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if its ending is a format a figure can be saved in: to be asked before anything is computed.
+    """The path, if a figure can be saved in the format of its extension. Call it before anything is computed.
 
     Example:
         >>> figure_path("memories.pdf").name
@@ -87,15 +78,31 @@ def figure_path(path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     if path.suffix.removeprefix(".").lower() not in FORMATS:
-        raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, by its file's ending, got {str(path)!r}.")
+        raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, by the extension of the file, got {str(path)!r}.")
     return path
 
 
+def as_label(text: str) -> str:
+    r"""A name as people wrote it, fit for a figure: mathematics that matplotlib cannot read is shown as plain text.
+
+    Example:
+        >>> as_label(r"$\beta$ = 0.9"), as_label("$x_{$")
+        ('$\\beta$ = 0.9', '\\$x_{\\$')
+    """
+    # Marks without a shape; an SVG file that has them is not XML.
+    text = "".join(mark if mark.isprintable() else " " for mark in text)
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return text.replace("$", r"\$")
+    return text
+
+
 def settings_below(figure: Figure, caption: str) -> None:
-    """Write the settings under the axes in small letters, so that a figure says how it was made wherever it goes."""
+    """Write the settings under the axes in small letters, so that a figure always says how it was made."""
     if not caption:
         return
-    # Small letters are about half as wide as they are high, and marks of mathematics are not printed.
+    # Small letters are about half as wide as they are high, and TeX markup is not printed.
     width = int(figure.get_figwidth() * 72 / (SMALL * 0.52))
     figure.supxlabel("\n".join(_wrapped(caption, width)), fontsize=SMALL, color="0.35", x=0.01, ha="left")
 
@@ -114,7 +121,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all; return the path.
+    """Write a figure as PNG, SVG or PDF, by the extension of `path`, atomically; return the path.
 
     Example:
         >>> import tempfile

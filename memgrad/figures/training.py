@@ -1,4 +1,4 @@
-"""Training on real data, drawn: metrics over iterations, final losses over step sizes, and reconstructed pictures."""
+"""Figures of training: metrics over iterations, final losses over step sizes, and reconstructed pictures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
-from memgrad.figures.style import ALARM, DECADE, SMALL, drawing, lines, plain_ticks, settings_below, warn
+from memgrad.figures.methods import styles
+from memgrad.figures.style import ALARM, SMALL, drawing, log_ticks, settings_below, warn
 
 Array = NDArray[np.float64]
 
 HEADROOM = 1.5
-"""Curves that leave for infinity are cut at so many times what the others reach, and bands at as many times the
+"""Curves that diverge are cut at this multiple of the largest value of the others, and bands at this multiple of the
 curves."""
 
 
@@ -31,7 +31,7 @@ class Band:
         mean: The mean; nan where there is none.
         low: The lower end of its interval.
         high: The upper end.
-        marked: The place of x that is marked, such as the step size that was selected.
+        marked: The value of x that is marked, such as the selected step size.
     """
 
     x: NDArray[Any]
@@ -47,10 +47,10 @@ class TrainingPanel:
     """One pair of axes.
 
     Attributes:
-        title: What is above it.
+        title: The title.
         bands: A curve for each method, by its label. Without any, `note` says why.
-        note: What is to be known of it: step sizes, examples.
-        verticals: Places to mark by vertical lines, by the label of the curve whose colour they have.
+        note: Remarks: step sizes, examples.
+        verticals: Values of x marked by vertical lines, by the label of the curve whose color they have.
         share: Whether the values are shares, on a linear axis within 0 and 1; else the axis is logarithmic.
     """
 
@@ -73,12 +73,12 @@ def training_curves(
     """Panels in rows: a line with its band for each method.
 
     Args:
-        rows: The panels of each row, equally many, by the row's label.
-        ylabel: What is drawn.
-        xlabel: Over what.
-        over_step_sizes: Whether x is a step size: a logarithmic axis, dots, and the marked one filled.
+        rows: The panels of each row, the same number in each, by the label of the row.
+        ylabel: The label of the vertical axis.
+        xlabel: The label of the horizontal axis.
+        over_step_sizes: Whether x is a step size: a logarithmic axis, and markers of which the marked one is filled.
         caption: The settings.
-        warning: What must not be overlooked, above all panels.
+        warning: A warning, above all panels.
 
     Example:
         >>> band = Band(np.arange(3), np.ones(3), np.full(3, 0.9), np.full(3, 1.1))
@@ -88,13 +88,13 @@ def training_curves(
     """
     columns = max(map(len, rows.values()))
     labels = list(dict.fromkeys(label for row in rows.values() for panel in row for label in panel.bands))
-    styles = dict(zip(labels, lines(), strict=False))
+    looks = styles(labels)
     with drawing():
         figure = Figure(figsize=(max(4.0, 2.35 * columns), 0.8 + 2.1 * len(rows)), layout="constrained")
         grid = figure.subplots(len(rows), columns, squeeze=False)
         for i, (name, row) in enumerate(rows.items()):
             for axes, panel in zip(grid[i], row, strict=True):
-                _draw(axes, panel, styles, over_step_sizes)
+                _draw(axes, panel, looks, over_step_sizes)
             grid[i, 0].set_ylabel(f"{name}\n{ylabel}" if name else ylabel)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel)
@@ -103,7 +103,7 @@ def training_curves(
     return figure
 
 
-def _draw(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]], over_step_sizes: bool) -> None:
+def _draw(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]], over_step_sizes: bool) -> None:
     axes.set_title(f"{panel.title}\n{panel.note}" if panel.note and panel.bands else panel.title)
     axes.title.set_fontsize(8)
     if not panel.bands:
@@ -115,32 +115,34 @@ def _draw(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]]
     if not panel.share:
         axes.set_yscale("log")
     for label, band in panel.bands.items():
-        style = {**styles[label], "linewidth": 1.2}
+        style = {**looks[label], "linewidth": 1.2}
         if over_step_sizes:
-            style |= {"marker": "o", "markersize": 3.5, "markerfacecolor": "white"}
+            style |= {"markevery": None, "markerfacecolor": "white"}
         axes.plot(band.x, band.mean, label=label, **style)
         axes.fill_between(band.x, band.low, band.high, color=style["color"], alpha=0.2, linewidth=0)
         if band.marked is not None:
             here = band.x == band.marked
-            axes.plot(band.x[here], band.mean[here], "o", color=style["color"], markersize=6)
+            axes.plot(band.x[here], band.mean[here], style["marker"], color=style["color"], markersize=6)
     for label, place in panel.verticals.items():
-        axes.axvline(place, color=styles[label]["color"], linestyle=":", linewidth=1.0)
+        axes.axvline(place, color=looks[label]["color"], linestyle=":", linewidth=1.0)
     if over_step_sizes:
-        _mark_diverged(axes, panel, styles)
+        _mark_diverged(axes, panel, looks)
+        log_ticks(axes.xaxis, 3)
+        log_ticks(axes.yaxis, 4)
     else:
         _cut(axes, panel)
 
 
-def _mark_diverged(axes: Axes, panel: TrainingPanel, styles: Mapping[str, dict[str, Any]]) -> None:
+def _mark_diverged(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]]) -> None:
     """A cross at the upper edge for each step size at which a run diverged, a little lower for each further method."""
     for place, (label, band) in enumerate(panel.bands.items()):
         gone = band.x[~np.isfinite(band.mean)]
         heights = np.full(len(gone), 0.97 - 0.07 * place)
-        axes.plot(gone, heights, "x", color=styles[label]["color"], transform=axes.get_xaxis_transform(), markersize=5)
+        axes.plot(gone, heights, "x", color=looks[label]["color"], transform=axes.get_xaxis_transform(), markersize=5)
 
 
 def _cut(axes: Axes, panel: TrainingPanel) -> None:
-    """Keep a curve that leaves for infinity, and bands of few seeds, from flattening all curves."""
+    """Limit the axis, so that a diverging curve or the wide bands of few seeds do not flatten all curves."""
     if panel.share:
         low, high = axes.get_ylim()
         axes.set_ylim(max(0.0, low), min(1.0, high))
@@ -156,14 +158,11 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
         bottom, height = axes.get_ylim()
         bottom, height = max(bottom, low / HEADROOM), min(height, 1.1 * top)
         axes.set_ylim(bottom, height)
-        if height < DECADE * bottom:
-            plain_ticks(axes.yaxis, 4)
-        else:
-            axes.yaxis.set_minor_formatter(NullFormatter())
+        log_ticks(axes.yaxis, 4)
 
 
 def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warning: str, *, beside: bool) -> None:
-    """One legend for all panels, with the warning as its title; just the warning if there is nothing to explain."""
+    """One legend for all panels, with the warning as its title; only the warning if there are no curves."""
     found: dict[str, Any] = {}
     for axes in panels:
         handles, names = axes.get_legend_handles_labels()
@@ -189,7 +188,7 @@ def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str 
     Args:
         rows: Grey pictures from 0 to 1, (pictures, height, width), by label; the first row is set apart.
         caption: The settings.
-        warning: What must not be overlooked.
+        warning: A warning, above all panels.
 
     Example:
         >>> len(reconstructed({"original": np.zeros((3, 4, 4)), "SGD": np.ones((3, 4, 4))}).axes)

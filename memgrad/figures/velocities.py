@@ -1,4 +1,4 @@
-"""What noise does to velocities."""
+"""Figures of velocities under noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.style import EXACT, SMALL, drawing, lines, settings_below
+from memgrad.figures.methods import lines, styles
+from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
 
 Array = NDArray[np.float64]
 
@@ -39,9 +40,11 @@ def velocity_noise(
     with drawing():
         figure = Figure(figsize=(7.2, 2.9), layout="constrained")
         panels = figure.subplots(1, len(simulated), sharex=True, sharey=True, squeeze=False)[0]
-        for axes, (label, (mean, sd)), line in zip(panels, simulated.items(), lines(), strict=False):
-            axes.fill_between(t, mean - sd, mean + sd, color=line["color"], alpha=0.25, linewidth=0, label="mean ± sd")
-            axes.plot(t, mean, color=line["color"], linewidth=1.6, label="mean")
+        looks = styles(simulated)
+        for axes, (label, (mean, sd)) in zip(panels, simulated.items(), strict=True):
+            color = looks[label]["color"]
+            axes.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.25, linewidth=0, label="mean ± sd")
+            axes.plot(t, mean, color=color, linewidth=1.6, label="mean")
             exact_mean, exact_sd = exact[label]
             axes.plot(t, exact_mean, label="exact", **EXACT)
             for sign in (-1, 1):
@@ -49,7 +52,7 @@ def velocity_noise(
             axes.set(title=label, xlabel="time $t$", xlim=(0, t[-1]))
             axes.legend(loc="upper right", fontsize=SMALL + 0.5, ncols=3)
         panels[0].set_ylabel("velocity $V(t)$")
-        # Memory's spread has no bound at time 0, and would flatten the rest: the frame holds what comes after a tenth.
+        # Memory's spread is unbounded at time 0 and would flatten the rest: the frame fits what comes after a tenth.
         late = t >= t[-1] / 10
         reach = max(float((np.abs(mean) + sd)[late].max()) for mean, sd in exact.values())
         panels[0].set_ylim(-1.35 * reach, 1.35 * reach)
@@ -66,7 +69,7 @@ def second_moments(
         t: The times, shape (n,).
         solved: Arrays of shape (n, 3), by label.
         exact: Closed forms or asymptotes to lay over them, of shape (n, 3), nan where there is none.
-        limits: What the exact curves are, by label.
+        limits: The names of the exact curves, by label.
         caption: The settings.
 
     Example:

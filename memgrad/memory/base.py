@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
 from memgrad.memory.kinds import Floats, as_step, as_steps, as_times, namespace_of, quietly
-from memgrad.memory.passport import Passport, Progress, Statistics, issue_passport, statistics_from_decays
+from memgrad.memory.long_past import sum_the_past
+from memgrad.memory.passport import Passport, Progress, Statistics, issue_passport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from memgrad.memory.gains import Gain
+    from memgrad.memory.mixture import Mixture
 
 Array = TypeVar("Array")
 Data = dict[str, Any]
@@ -30,9 +34,9 @@ class Memory(ABC):
     $b_0 = 0$ makes $u_0 = g_0$, so no bias correction is needed, ever. In continuous time $M$ is the memory function
     $m(t)$ of the paper, with the weights $\dot m(s)/m(t)$.
 
-    `decay` ($b_k$) and `fresh` ($1 - b_k$) take a Python int, a numpy array, a torch tensor or a JAX array, and answer
-    in kind and in its precision. Integers become the library's default float. The values of torch and JAX arrays are
-    not checked, because that would wait for the device and could not be traced.
+    `decay` ($b_k$) and `fresh` ($1 - b_k$) take a Python int, a numpy array, a torch tensor or a JAX array, and return
+    the same kind in the same precision. Integers become the library's default float. The values of torch and JAX arrays
+    are not checked, because that would wait for the device and could not be traced.
 
     Example:
         >>> Memory.parse("poly:2").decay(8)
@@ -53,6 +57,8 @@ class Memory(ABC):
     """m(t) in plain text, or a dash."""
     decay_formula: ClassVar[str]
     """b_k in plain text."""
+    _takes_integers_only: ClassVar[bool] = False
+    """Whether its formulas have no values between the steps, so that a long past has to be walked over."""
 
     # --- discrete time -------------------------------------------------------------------------------------------
 
@@ -69,7 +75,7 @@ class Memory(ABC):
             >>> Memory.parse("poly:1").decay(3)
             0.75
         """
-        if type(k) is int and 0 <= k < 1 << 60:  # the optimizers' path, once a step
+        if type(k) is int and 0 <= k < 1 << 60:  # the path of the optimizers, taken once per step
             return self._decay(float(k), Floats)
         k, xp = as_steps(k), namespace_of(k)
         with quietly(xp):
@@ -109,8 +115,9 @@ class Memory(ABC):
     def passport(self, k: int, *, progress: Progress | None = None) -> Passport:
         """What the memory amounts to at step k: mean age, half-life, effective sample size and more.
 
-        Closed forms where they are known; otherwise a recursion over the past in constant memory, whose time grows
-        with k for memories that never forget. It calls `progress(done, total)` as it goes.
+        Closed forms where they are known; otherwise sums over the past, gradient by gradient up to step 131,072 and by
+        panels beyond (`memgrad.memory.long_past`), which take milliseconds at any k. Only decays that are a function
+        in code have to be visited one by one. The sums call `progress(done, total)` as they go.
 
         Example:
             >>> print(Memory.parse("exp:0.9").passport(1000))
@@ -136,12 +143,12 @@ class Memory(ABC):
         """1 - b_k, in a form that does not cancel."""
 
     def _statistics(self, k: int, progress: Progress | None) -> Statistics:
-        return statistics_from_decays(self, k, progress)
+        return sum_the_past(str(self), k, [(1.0, self)], progress).statistics
 
     # --- continuous time -----------------------------------------------------------------------------------------
 
     def m(self, t: Any) -> Any:
-        r"""The memory function $m(t)$, $t \ge 0$, with $m(0) = 0$; infinite where it exceeds the floats.
+        r"""The memory function $m(t)$, $t \ge 0$, with $m(0) = 0$; infinite where it overflows.
 
         Example:
             >>> Memory.parse("poly:3").m(2.0)
@@ -227,16 +234,59 @@ class Memory(ABC):
         return from_dict(data)
 
     @staticmethod
-    def parse(text: str) -> Memory:
+    def parse(text: str) -> Any:
         """The memory with this text form: `poly:2`, `exp:0.9`, `inst`, or the paper's `p=2`, `p=e`, `p=inf`.
+
+        The text form of a mixture, `inst + (1+k)^0.15*poly:8`, gives a `Mixture`.
 
         Example:
             >>> Memory.parse("p=e")
             Exponential(beta=0.9)
+            >>> Memory.parse("inst + 5*exp:0.9").gain(10)
+            6.0
         """
         from memgrad.memory.text import parse
 
         return parse(text)
+
+    @staticmethod
+    def from_age(
+        age: float | Iterable[float] | Callable[[Any], Any],
+        *,
+        to: float | None = None,
+        start: float = 0.0,
+        end: float | None = None,
+    ) -> Memory:
+        r"""The memory with a given mean age at every step, in one buffer: $b_k = a_k/(1 + a_{k-1})$.
+
+        Args:
+            age: The mean age in steps, a number > 0, which a plain average reaches first (see `Aged`); or the ages
+                $a_0 = 0, a_1, \dots$ themselves, as a sequence or a function of k, with $0 \le a_k < 1 + a_{k-1}$.
+            to: The age to anneal a number to, linearly.
+            start: The step at which that begins.
+            end: The step at which it is complete.
+
+        Example:
+            >>> Memory.from_age(9).decay(1000)  # in the long run that of exp:0.9
+            0.9
+            >>> Memory.from_age([0.0, 0.5, 1.0, 1.2]).passport(3).mean_age
+            1.2
+        """
+        from memgrad.memory.scheduled import from_age
+
+        return from_age(age, to=to, start=start, end=end)
+
+    def __add__(self, other: Memory | Mixture) -> Mixture:
+        from memgrad.memory.mixture import Mixture
+
+        return Mixture.of(self) + other
+
+    def __mul__(self, gain: Gain | float) -> Mixture:
+        from memgrad.memory.mixture import Mixture
+
+        return Mixture.of(self) * gain
+
+    __rmul__ = __mul__
 
     def __str__(self) -> str:
         from memgrad.memory.text import write

@@ -1,4 +1,4 @@
-"""Memories that a user writes: a memory function, or the decays themselves."""
+"""Memories that a user defines: a memory function, or the decays themselves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from memgrad.kinds import is_torch
 from memgrad.memory.base import Data, Memory
-from memgrad.memory.kinds import Floats, as_real, is_torch, quietly
+from memgrad.memory.kinds import Floats, as_real, quietly
 
 
 @cache
@@ -42,7 +43,7 @@ class Sampled(Memory):
         m: The memory function, from 0 upwards.
         dm: Its derivative.
         h: Time between two steps, finite and > 0.
-        steps: How far the functions are checked. Beyond, a value that is not finite is an error when it is met.
+        steps: How far the functions are checked. Beyond, a value that is not finite raises an error when it occurs.
 
     Example:
         >>> memory = Sampled(lambda t: t**2, lambda t: 2 * t, h=0.1)
@@ -101,9 +102,9 @@ class Sampled(Memory):
             i = int(np.argmax(wrong))
             values = np.broadcast_to(values, np.shape(t))
             raise ValueError(
-                f"{rule}, got {float(values[i])!r} at t={float(t[i])!r} (step {round(t[i] / self.h)} of "
-                f"steps={self.steps} that are checked). Correct the function or, if it is right as far as it will be "
-                f"used, check fewer steps; a memory that outgrows the floats can be given as FromDecays."
+                f"{rule}, got {float(values[i])!r} at t={float(t[i])!r} (step {round(t[i] / self.h)} of the "
+                f"steps={self.steps} checked). Correct the function or, if it is right for as long as it will be "
+                f"used, check fewer steps; a memory function that overflows can be given as FromDecays."
             )
 
     def _integral_of_dm(self, k: Any) -> Any:
@@ -126,8 +127,8 @@ class Sampled(Memory):
             b = math.nan
         if (xp is Floats or xp is np) and not np.all(np.isfinite(b)):
             raise ValueError(
-                f"{self} outgrows the floats at step k={k!r}: m(kh)/m((k+1)h) is {b!r}. "
-                f"Give a memory that grows so fast as Exponential, Stretched or FromDecays."
+                f"{self} overflows at step k={k!r}: m(kh)/m((k+1)h) is {b!r}. "
+                f"Define a memory that grows this fast as Exponential, Stretched or FromDecays."
             )
         return b
 
@@ -152,7 +153,7 @@ class Sampled(Memory):
 
     def _parameters(self) -> Data:
         raise ValueError(
-            f"{self} is made of functions, which are code, not data, so it cannot be written down. Rebuild it in code, "
+            f"{self} is made of functions, which are code, not data, so it cannot be serialized. Rebuild it in code, "
             f"or keep its decays as data: FromDecays(memory.decay(np.arange(steps)))."
         )
 
@@ -180,6 +181,7 @@ class FromDecays(Memory):
     example: ClassVar[str] = "decays:0,0.5,0.6"
     formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "as given"
+    _takes_integers_only: ClassVar[bool] = True
 
     def __init__(self, b: Iterable[float] | Callable[[Any], Any]) -> None:
         if callable(b):
@@ -225,8 +227,8 @@ class FromDecays(Memory):
             return _decay_value(k, self.b(k))
         if k >= len(self.b):
             raise ValueError(
-                f"FromDecays was given {len(self.b)} decays, for the steps 0..{len(self.b) - 1}, and is asked for step "
-                f"k={k}; give it more decays, or a function of k."
+                f"FromDecays was given {len(self.b)} decays, for the steps 0..{len(self.b) - 1}, and was asked for "
+                f"step k={k}; give it more decays, or a function of k."
             )
         return self.b[k]
 
@@ -242,7 +244,7 @@ class FromDecays(Memory):
     def _parameters(self) -> Data:
         if callable(self.b):
             raise ValueError(
-                f"{self} is made of a function, which is code, not data, so it cannot be written down. Rebuild it in "
+                f"{self} is made of a function, which is code, not data, so it cannot be serialized. Rebuild it in "
                 f"code, or keep its decays as data: FromDecays(memory.decay(np.arange(steps)))."
             )
         return {"b": list(self.b)}

@@ -1,4 +1,4 @@
-"""The kinds of number a memory answers in: Python, numpy, torch and JAX, from one formula.
+"""The kinds of numbers that a memory returns: Python, numpy, torch and JAX, from one formula.
 
 A formula is written once, against a namespace `xp` with the Array API's names (`log1p`, `expm1`, `exp`, `pow`,
 `where`). The namespace is found from the argument, so this module imports neither torch nor jax.
@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+
+from memgrad.kinds import is_real, is_torch
 
 
 class Floats:
@@ -62,12 +64,6 @@ def namespace_of(x: Any) -> Any:
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
     raise TypeError(f"expected a number, a numpy or JAX array or a torch tensor, got {x!r} of type {type(x).__name__}.")
-
-
-def is_torch(x: Any) -> bool:
-    # Whoever holds a tensor has imported torch; whoever has not must not pay for importing it here.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
 
 
 def quietly(xp: Any) -> AbstractContextManager[Any]:
@@ -138,7 +134,7 @@ def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math
         if value.ndim:
             raise TypeError(f"{owner} needs one number {name}, got an array of shape {value.shape}; jax.vmap over it.")
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
     if not (0 < value < below and value <= sys.float_info.max):
         raise ValueError(f"{owner} needs {rule}, got {name}={value!r}.")

@@ -1,26 +1,18 @@
-"""What a memory amounts to after k steps: its passport."""
+"""What a memory or a mixture amounts to after k steps: its passport."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from typing import NamedTuple
 
 Progress = Callable[[int, int], None]
-
-# Cumulative weights carry rounding errors of this size. A tie with 1/2 must still count as reached.
-HALF = 0.5 + 1e-12
 
 
 @dataclass(frozen=True)
 class Passport:
-    r"""What a memory remembers at step k, in numbers a person can compare.
+    r"""What a memory remembers at step k, in numbers that can be compared between families.
 
     With the weights $w(j,k)$ of the gradients $j = 0, \dots, k$, which sum to 1:
 
@@ -89,58 +81,65 @@ class Passport:
         return "\n".join(f"{what:<18} {value}" for what, value in self.rows())
 
 
+@dataclass(frozen=True)
+class MixturePassport:
+    r"""What a mixture remembers at step k, and how strongly.
+
+    With the weights $W(j,k) = \sum_i \gamma_i(k) w_i(j,k)$ of the gradients $j = 0, \dots, k$:
+
+    Args:
+        mixture: Its text form.
+        k: The step, counted from 0.
+        gain: $\Gamma_k = \sum_j W(j,k)$, by which a constant gradient is multiplied.
+        mean_age: $\sum_j W(j,k)\,(k-j)/\Gamma_k$, in steps.
+        half_life: The smallest age $a$ such that the gradients older than $a$ steps weigh at most $\Gamma_k/2$.
+        noise_factor: $\sum_j W(j,k)^2$, by which the variance of independent gradient noise is multiplied.
+        newest_weight: $W(k,k)$.
+        first_weight: $W(0,k)$, what is left of the first gradient.
+
+    Example:
+        >>> from memgrad import Memory
+        >>> passport = Memory.parse("inst + 0.9*sum*exp:0.9").passport(1000)  # Nesterov with momentum 0.9
+        >>> round(passport.gain, 6), round(passport.newest_weight, 6)
+        (10.0, 1.9)
+    """
+
+    mixture: str
+    k: int
+    gain: float
+    mean_age: float
+    half_life: int
+    noise_factor: float
+    newest_weight: float
+    first_weight: float
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """The passport as plain data."""
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Each entry as (what it is, its value), ready to print."""
+        return [
+            ("mixture", self.mixture if len(self.mixture) <= 60 else self.mixture[:57] + "..."),
+            ("step k", str(self.k)),
+            ("gain", f"{self.gain:.6g}"),
+            ("mean age", f"{self.mean_age:.6g} steps"),
+            ("half-life", f"{self.half_life} steps"),
+            ("noise factor", f"{self.noise_factor:.6g}"),
+            ("newest weight", f"{self.newest_weight:.6g}"),
+            ("first gradient's weight", f"{self.first_weight:.6g}"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what:<24} {value}" for what, value in self.rows())
+
+
 class Statistics(NamedTuple):
     """The three numbers of a passport that need the whole past."""
 
     mean_age: float
     half_life: int
     sum_of_squares: float
-
-
-class HasDecays(Protocol):
-    def decay(self, k: NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def fresh(self, k: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
-
-def statistics_from_decays(
-    memory: HasDecays, k: int, progress: Progress | None = None, block: int = 1 << 16
-) -> Statistics:
-    """The statistics by recursion over the past, newest gradient first, in memory that does not grow with k.
-
-    Walking backwards lets a memory that forgets fast stop early: what is left weighs too little to matter.
-    `progress` is called with (steps done, steps in all) after each block.
-    """
-    left = 1.0  # the weight of all gradients not yet visited
-    mean_age = sum_of_squares = 0.0
-    half_life: int | None = None
-    for newest in range(k, -1, -block):
-        oldest = max(newest - block + 1, 0)
-        j = np.arange(newest, oldest - 1, -1, dtype=np.float64)
-        older = left * np.cumprod(memory.decay(j))  # older[i]: the weight of all gradients before j[i]
-        w = np.concatenate(([left], older[:-1])) * memory.fresh(j)
-        sum_of_squares += float(w @ w)
-        mean_age += float(older.sum())  # the mean of an age is the sum over a of its chance to be above a
-        if half_life is None and older[-1] <= HALF:
-            half_life = k - newest + int(np.argmax(older <= HALF))
-        left = float(older[-1])
-        if progress is not None:
-            progress(k - oldest + 1, k + 1)
-        if half_life is not None and left * oldest <= 1e-17 * mean_age and left**2 <= 1e-17 * sum_of_squares:
-            break
-    assert half_life is not None  # b_0 = 0, so the walk ends with older = 0
-    return Statistics(mean_age, half_life, sum_of_squares)
-
-
-def half_life_from(older_than: Callable[[int], float], k: int) -> int:
-    """The smallest age a with `older_than(a)` <= 1/2, by bisection of a nonincreasing function on 0..k."""
-    low, high = -1, k  # older_than(k) = 0: nothing is older than the first gradient
-    while high - low > 1:
-        middle = (low + high) // 2
-        if older_than(middle) <= HALF:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def issue_passport(memory: str, k: int, statistics: Statistics, decay: float, fresh: float) -> Passport:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memgrad.kinds import number_form
 from memgrad.memory.base import Data, Memory
 from memgrad.memory.custom import FromDecays, Sampled
+from memgrad.memory.exponential import Exponential
+from memgrad.memory.factors import FACTORS, Factor, Power
 from memgrad.memory.families import (
     CONSTANT,
     CUBIC,
     LINEAR,
     QUADRATIC,
     SQUARE_ROOT,
-    Exponential,
     Instantaneous,
     Logarithmic,
     Polynomial,
     PowerDecay,
     Stretched,
 )
+from memgrad.memory.gains import Gain, Term
+from memgrad.memory.mixture import Mixture, Part
+from memgrad.memory.scheduled import Aged, RampedExponential
+from memgrad.suggestions import did_you_mean
 
 FAMILIES: Mapping[str, type[Memory]] = {
     family.family: family
@@ -30,6 +37,8 @@ FAMILIES: Mapping[str, type[Memory]] = {
         Logarithmic,
         Stretched,
         PowerDecay,
+        Aged,
+        RampedExponential,
         FromDecays,
         Sampled,
     )
@@ -50,20 +59,98 @@ def write(family: str, parameters: Data, unnamed: Sequence[str]) -> str:
     """The text form, with the parameters in `unnamed` given by their place."""
     words = []
     for name, value in parameters.items():
-        numbers = ",".join(map(_number, value if isinstance(value, list) else [value]))
+        numbers = ",".join(map(number_form, value if isinstance(value, list) else [value]))
         words.append(numbers if name in unnamed else f"{name}={numbers}")
     return family if not words else f"{family}:{','.join(words)}"
 
 
-def _number(value: float) -> str:
-    return repr(value).removesuffix(".0")
+def parse(text: str) -> Memory | Mixture:
+    """The memory or mixture with this text form; see `Memory.parse`."""
+    summands = _split(_as_text(text), "+")
+    if len(summands) == 1 and len(_split(summands[0], "*")) == 1:
+        return parse_memory(text)
+    return parse_mixture(text)
 
 
-def parse(text: str) -> Memory:
-    """The memory with this text form; see `Memory.parse`."""
+def parse_mixture(text: str) -> Mixture:
+    """The mixture with this text form, of one part too; see `Mixture.parse`."""
+    summands = _split(_as_text(text), "+")
+    if not all(summands):
+        raise ValueError(f"mixture {text!r} has an empty part; write it as in 'inst + 5*exp:0.999'.")
+    return Mixture(tuple(_part(summand, text) for summand in summands))
+
+
+def parse_gain(text: str, source: object) -> Gain:
+    """The gain with this text form, such as `2*(1+k)^0.5`; `source` is what it is a piece of."""
+    terms = [_term(_split(summand, "*"), summand, source) for summand in _split(_as_text(text), "+")]
+    return Gain(tuple(terms))
+
+
+def _part(summand: str, text: str) -> Part:
+    *factors, memory = _split(summand, "*")
+    term = _term(factors, summand, text)
+    try:
+        return Part(Gain((term,)), parse_memory(memory))
+    except ValueError as error:
+        if text.strip().lower() == memory:
+            raise
+        raise ValueError(f"mixture {text!r}: {error}") from None
+
+
+def _term(words: list[str], summand: str, source: object) -> Term:
+    scale, factors = 1.0, []
+    for word in words:
+        factor = _factor(word, summand, source)
+        if isinstance(factor, Factor):
+            factors.append(factor)
+        else:
+            scale *= factor
+    try:
+        return Term(scale, tuple(factors))
+    except ValueError as error:
+        raise ValueError(f"mixture {source!r}, part {summand!r}: {error}") from None
+
+
+def _factor(word: str, summand: str, source: object) -> Factor | float:
+    """A number, `(1+k)^a`, or a factor by its name with its numbers in parentheses."""
+    try:
+        power = re.fullmatch(r"\((?:1\s*\+\s*k|k\s*\+\s*1)\)(?:\^\(?([^()]+)\)?)?", word)
+        if power:
+            return Power(float(power[1]) if power[1] else 1.0)
+        name, parenthesis, rest = word.partition("(")
+        if name in FACTORS and (not parenthesis or rest.endswith(")")):
+            numbers = [float(number) for number in rest[:-1].split(",")] if parenthesis else []
+            return FACTORS[name](*numbers)
+        return float(word)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(["a number", Power.example, *FACTORS])
+        raise ValueError(
+            f"mixture {source!r} has the part {summand!r}, whose gain {word!r} cannot be read: a gain is a product of "
+            f"{known}, such as '2*(1+k)^0.15*poly:8' or '5*ramp(1000)*exp:0.9999' ({error})."
+        ) from None
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """The pieces between signs that stand outside of parentheses and of numbers such as 1e+05."""
+    pieces, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        exponent = sign == "+" and re.search(r"[\d.]e$", text[:i]) and text[i + 1 : i + 2].isdigit()
+        if character == sign and depth == 0 and not exponent:
+            pieces.append(text[start:i].strip())
+            start = i + 1
+    return [*pieces, text[start:].strip()]
+
+
+def _as_text(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"the text form of a memory is a string such as 'poly:2', got {text!r}.")
-    plain = text.strip().lower()
+    return text.strip().lower()
+
+
+def parse_memory(text: str) -> Memory:
+    """The memory with this text form, where a mixture is not allowed."""
+    plain = _as_text(text)
     if plain in NAMED:
         return NAMED[plain]
     if plain.startswith("p=") and ":" not in plain:
@@ -88,13 +175,21 @@ def parse(text: str) -> Memory:
     return _build(family, unnamed, named, text)
 
 
-def as_memory(owner: str, name: str, value: Memory | str) -> Memory:
-    """A memory given as an object or in its text form, or an error that names the owner and its parameter."""
-    if isinstance(value, str):
-        return parse(value)
-    if not isinstance(value, Memory):
+def as_memory(owner: str, name: str, value: Memory | Mixture | str) -> Memory:
+    """A memory given as an object or in its text form, or an error that names the owner and its parameter.
+
+    A mixture is taken where it is a memory: where it has one part, with gain 1.
+    """
+    read = parse(value) if isinstance(value, str) else value
+    if isinstance(read, Mixture):
+        if read.memory is None:
+            raise ValueError(
+                f"{owner} needs a memory, whose weights sum to 1, and no mixture with gain, got {name}={str(read)!r}."
+            )
+        return read.memory
+    if not isinstance(read, Memory):
         raise TypeError(f"{owner} needs a Memory or its text form, such as 'poly:2', got {name}={value!r}.")
-    return value
+    return read
 
 
 def from_dict(data: Mapping[str, Any]) -> Memory:
@@ -106,13 +201,13 @@ def from_dict(data: Mapping[str, Any]) -> Memory:
 
 
 def _parse_as_in_the_paper(text: str, plain: str) -> Memory:
-    """p=2, p=inf, and p=e with the beta 0.9 unless another is said: p=e,beta=0.95."""
+    """p=2, p=inf, and p=e, whose beta is 0.9 unless given: p=e,beta=0.95."""
     degree, *rest = plain.removeprefix("p=").split(",")
     if degree == "e" and len(rest) <= 1:
         beta = rest[0].removeprefix("beta=") if rest else "0.9"
         return Exponential(_parse_number(beta, text, Exponential))
     if rest:
-        raise ValueError(f"memory {text!r} is none of the paper's: write p=2, p=inf, p=e or p=e,beta=0.95.")
+        raise ValueError(f"memory {text!r} is not one of the paper's: write p=2, p=inf, p=e or p=e,beta=0.95.")
     if degree in ("inf", "infinity", "oo"):
         return Instantaneous()
     return Polynomial(_parse_number(degree, text, Polynomial))
@@ -123,13 +218,10 @@ def _family(name: str, source: object) -> type[Memory]:
         raise ValueError(f"memory {source!r} is made of functions, so text and data cannot give it; build it in code.")
     if name in FAMILIES:
         return FAMILIES[name]
-    import difflib  # only an error needs it
-
     known = [*FAMILIES, *NAMED]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {FAMILIES[near[0]].example if near[0] in FAMILIES else near[0]!r}?" if near else ""
+    hint = did_you_mean(name, known, written={name: family.example for name, family in FAMILIES.items()})
     raise ValueError(
-        f"unknown memory {source!r}; known memories: {', '.join(known)}, or the paper's p=2, p=e, p=inf.{hint}"
+        f"unknown memory {source!r}{hint} Known memories: {', '.join(known)}, or the paper's p=2, p=e, p=inf."
     )
 
 
@@ -148,6 +240,12 @@ def _build(family: type[Memory], unnamed: list[Any], named: Data, source: object
     given = dict(zip(required, unnamed, strict=False))
     twice = given.keys() & named.keys()
     wrong = [str(each) for each in (*(named.keys() - set(known)), *unnamed[len(required) :], *twice)]
+    optional = [name for name in known if name not in required]
+    if len(unnamed) > len(required) and optional:
+        raise ValueError(
+            f"memory {source!r} gives {', '.join(map(number_form, unnamed[len(required) :]))} without a name, but "
+            f"{family.family} takes {', '.join(optional)} by name, as in {optional[0]}=0.5."
+        )
     if wrong:
         takes = f"takes {', '.join(known)}" if known else "takes no parameter"
         raise ValueError(f"memory {source!r} gives {', '.join(wrong)}, but {family.family} {takes}.")

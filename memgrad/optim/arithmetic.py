@@ -7,6 +7,7 @@ through the optimizer).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Protocol
 
@@ -46,6 +47,8 @@ class Arithmetic(Protocol):
     @staticmethod
     def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors: ...
     @staticmethod
+    def combined(terms: Sequence[tuple[Tensors, Scalar]]) -> Tensors: ...
+    @staticmethod
     def scale_(x: Tensors, factor: Scalar) -> None: ...
     @staticmethod
     def add_(x: Tensors, y: Tensors, scale: Scalar) -> None: ...
@@ -54,11 +57,20 @@ class Arithmetic(Protocol):
     @staticmethod
     def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None: ...
     @staticmethod
-    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None: ...
+    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: Scalar, scale: Scalar) -> None: ...
 
 
 class Single:
     """The operations tensor by tensor."""
+
+    @staticmethod
+    def combined(terms: Sequence[tuple[Tensors, Scalar]]) -> Tensors:
+        """The sum of tensors times numbers, as new tensors."""
+        (first, factor), *others = terms
+        total = [a * factor for a in first]
+        for tensors, scale in others:
+            total = Single.plus(total, tensors, scale)
+        return total
 
     @staticmethod
     def negated(x: Tensors) -> Tensors:
@@ -66,9 +78,10 @@ class Single:
 
     @staticmethod
     def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors:
-        """The sum x + scale y, as new tensors."""
+        """The sum x + scale y, as new tensors in the precision of x."""
         return [
-            a + scale * b if isinstance(scale, Tensor) else a.add(b, alpha=scale) for a, b in zip(x, y, strict=True)
+            (a + scale * b if isinstance(scale, Tensor) else a.add(b, alpha=scale)).to(a.dtype)
+            for a, b in zip(x, y, strict=True)
         ]
 
     @staticmethod
@@ -106,7 +119,7 @@ class Single:
                 a.lerp_(b * b, weight)
 
     @staticmethod
-    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None:
+    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: Scalar, scale: Scalar) -> None:
         """Let x += scale u / (sqrt(v) + eps)."""
         for a, b, c in zip(x, u, v, strict=True):
             if isinstance(scale, Tensor):
@@ -121,6 +134,16 @@ class Foreach:
     """The operations on all tensors of a list in one call."""
 
     @staticmethod
+    def combined(terms: Sequence[tuple[Tensors, Scalar]]) -> Tensors:
+        if any(isinstance(scale, Tensor) for _, scale in terms):
+            return Single.combined(terms)
+        (first, factor), *others = terms
+        total = list(torch._foreach_mul(first, factor))
+        for tensors, scale in others:
+            torch._foreach_add_(total, tensors, alpha=scale)  # type: ignore[arg-type]  # none is a tensor
+        return total
+
+    @staticmethod
     def negated(x: Tensors) -> Tensors:
         return list(torch._foreach_neg(x))
 
@@ -128,7 +151,7 @@ class Foreach:
     def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors:
         if isinstance(scale, Tensor):
             return Single.plus(x, y, scale)
-        return list(torch._foreach_add(x, y, alpha=scale))
+        return [s.to(a.dtype) for s, a in zip(torch._foreach_add(x, y, alpha=scale), x, strict=True)]
 
     @staticmethod
     def scale_(x: Tensors, factor: Scalar) -> None:
@@ -159,7 +182,7 @@ class Foreach:
             torch._foreach_lerp_(v, torch._foreach_mul(g, g), weight)
 
     @staticmethod
-    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None:
+    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: Scalar, scale: Scalar) -> None:
         if isinstance(scale, Tensor) or x[0].dtype != u[0].dtype:
             Single.add_quotient_(x, u, v, eps, scale)
             return

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.optim.optimizer import Optimizer
 
-from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
+from memgrad.memory import Memory
+from memgrad.optim.evidence import gather
+from memgrad.optim.fitting import EXACT, Nearest, has_both_signs, nearest_memory, negative_share
+from memgrad.optim.mixing import MixtureFit, mixture_of
+from memgrad.optim.watching import Before, Make, watcher_for
 
-Make = Callable[[list[torch.nn.Parameter]], Optimizer]
-Before = Callable[[Any, int], object]
+KNOWN = 1e-4  # a memory that is off by a larger share of its weight is near what was found, but not that
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,18 @@ class Remembered:
         name: Where it was found: `step` for the step itself, else the name of a buffer in the optimizer's state.
         power: 1 for a memory of gradients, 2 for one of their squares.
         weights: Row k holds the weights $w(0,k), \dots, w(k,k)$, then zeros.
+        rounding: How far, relative to its size, the value was from the weighted sum, at worst, for gradients that were
+            tried.
+        offset: What is there at each step without any gradient, such as the value that a sum starts from.
+        kept: The data type in which it is kept, if that is known.
     """
 
     name: str
     power: int
     weights: NDArray[np.float64]
+    rounding: float = 0.0
+    offset: NDArray[np.float64] | None = None
+    kept: str = ""
 
     @property
     def gain(self) -> NDArray[np.float64]:
@@ -40,31 +49,80 @@ class Remembered:
 
     @property
     def mean_age(self) -> float:
-        """The mean age of the gradients at the last step, in steps, by normalised weights."""
+        """The mean age of the gradients at the last step, in steps; nan if the weights have both signs or are 0."""
         w = self.weights[-1]
-        return float(w @ np.arange(len(w) - 1, -1, -1) / w.sum())
+        if not w.any() or has_both_signs(w, self.rounding):
+            return math.nan
+        return float(w @ np.arange(len(w) - 1, -1, -1) / w.sum()) + 0.0  # not -0.0
 
     @cached_property
-    def _nearest(self) -> tuple[Memory, float]:
-        return _nearest_memory(self.weights)
+    def found(self) -> Nearest:
+        """The nearest memory with the bounds of its parameter, and what it cannot be told from."""
+        return nearest_memory(self.weights, self.rounding)
 
     @property
-    def nearest(self) -> Memory:
-        """The polynomial, exponential or instantaneous memory whose weights are nearest, over all steps."""
-        return self._nearest[0]
+    def nearest(self) -> Memory | None:
+        """The polynomial, exponential or instantaneous memory whose weights are nearest, over all steps.
+
+        `None` if the weights have both signs: such weights are no shares, and no memory is near them.
+        """
+        return self.found.fit.memory if self.found.fit else None
 
     @property
     def distance(self) -> float:
         """How far it is: the share of the weight that lies elsewhere (total variation), in the mean over the steps."""
-        return self._nearest[1]
+        return self.found.fit.distance if self.found.fit else math.nan
+
+    @cached_property
+    def mixture(self) -> MixtureFit | None:
+        """The memories with their gains: up to two averages beside the newest gradient.
+
+        `None` if the weights, over all steps and with their gains, are no such mixture, or if its parameters cannot be
+        told from what was watched. A single memory with a gain is a mixture too, as `sum*exp:0.9` of heavy ball.
+        """
+        return mixture_of(self.weights, self.rounding, most=1 if self.distance <= EXACT else 2)
 
     def __str__(self) -> str:
         what = "gradients" if self.power == 1 else "squared gradients"
-        return (
-            f"{self.name} remembers {what} as {_rounded(self.nearest)}, off by {100 * self.distance:.2f} %\n"
-            f"    gain {self.gain[-1]:.4g}, mean age {self.mean_age:.4g} steps, "
-            f"weight of the first gradient {self.weights[-1, 0]:.2g}"
-        )
+        lines = [f"{self.name} remembers {what} {self._as()}"]
+        if self._is_known and self.mixture and str(self.mixture) != str(self.found.fit):
+            lines.append(f"with its gain: {self.mixture}{self._told_from(self.mixture.others)}")
+        if self.rounding > EXACT:
+            cause = f"it is kept in {self.kept}" if self.kept else "it is rounded, or not quite linear"
+            lines.append(f"rounded: this holds to a relative {self.rounding:.1g} only; {cause}")
+        if (first := int(np.argmax(self.weights.any(axis=1)))) > 0:
+            lines.append(f"it holds nothing before step {first}")
+        if self.offset is not None and abs(self.offset[-1]) > EXACT * np.abs(self.weights[-1]).sum():
+            lines.append(f"beside {self.offset[-1]:.4g} at the last step that no gradient gave")
+        lines.append(self._in_numbers())
+        return "\n    ".join(lines)
+
+    def _as(self) -> str:
+        fit, others = self.found.fit, self.found.others
+        if fit is None:
+            share = 100 * negative_share(self.weights)
+            return f"with weights of both signs ({share:.2g} % of them against the sum): no known family has such"
+        if self._is_known or self.mixture is None:
+            way = "as" if self._is_known else "in a way of its own; nearest is"
+            return f"{way} {fit}, off by {100 * fit.distance:.2f} %{self._told_from(others)}"
+        mixture = self.mixture
+        return f"as {mixture}, off by {100 * mixture.distance:.2f} %{self._told_from(mixture.others)}"
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the shares are those of a single memory."""
+        return self.distance <= max(KNOWN, 4 * self.rounding)
+
+    def _told_from(self, others: Sequence[object]) -> str:
+        names = " or ".join(map(str, others))
+        return f"; cannot be told from {names} over {len(self.weights)} steps, watch more steps" if others else ""
+
+    def _in_numbers(self) -> str:
+        w = self.weights[-1]
+        cancels = abs(w.sum()) <= max(EXACT, self.rounding) * np.abs(w).sum()
+        gain = "0 (the weights cancel)" if cancels and w.any() else f"{w.sum():.4g}"
+        age = "no mean age" if math.isnan(self.mean_age) else f"mean age {self.mean_age:.4g} steps"
+        return f"gain {gain}, {age}, weight of the first gradient {w[0]:.2g}"
 
 
 @dataclass(frozen=True)
@@ -78,6 +136,10 @@ class Audit:
         buffers: The memories in its state, by name.
         constant_gain: Entry k is the step, in units of the learning rate, after k steps with the gradient 1 before: 1
             for all k if the method is normalised.
+        unidentified: What is known, in words, of the step and of buffers that are no weighted sums, and of state that
+            was not looked into, by name.
+        notes: What else must be known to read this: weight decay, coordinates that mix, chance.
+        unit: The unit of steps, empty for an optimizer without a learning rate.
     """
 
     optimizer: str
@@ -85,13 +147,21 @@ class Audit:
     step: Remembered | None
     buffers: Mapping[str, Remembered]
     constant_gain: NDArray[np.float64]
+    unidentified: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    unit: str = "lr"
 
     def __str__(self) -> str:
         lines = [f"{self.optimizer} over {self.steps} steps"]
-        found = [self.step] if self.step else list(self.buffers.values())
-        lines += [f"  {each}" for each in found] or ["  nothing is remembered in tensors of the parameter's shape"]
+        lines += [f"  {note}" for note in self.notes]
+        lines += [f"  {each}" for each in ([self.step] if self.step else self.buffers.values())]
+        unknown = {name: words for name, words in self.unidentified.items() if name != "step" or not self.buffers}
+        lines += [f"  {name} {words}" for name, words in unknown.items()]
+        if not (self.step or self.buffers or self.unidentified.keys() - {"step"}):
+            lines.append("  no state was found that changes with the gradients")
         gain = self.constant_gain
-        lines.append(f"  step for a constant gradient, in units of lr: {gain[0]:.4g} at first, {gain[-1]:.4g} at last")
+        units = f", in units of {self.unit}" if self.unit else ""
+        lines.append(f"  step for a constant gradient{units}: {gain[0]:.4g} at first, {gain[-1]:.4g} at last")
         return "\n".join(lines)
 
 
@@ -100,20 +170,29 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
 
     A parameter with one coordinate for each step gets an impulse: coordinate j has the gradient 1 at step j and 0 at
     all others, so its displacement at step k is the weight $w(j,k)$ times the learning rate. A method whose steps are
-    not linear in the gradients, such as Adam, is audited through its buffers: one that doubles with the gradients
-    remembers them, one that quadruples remembers their squares. Impulses must also add up to what a constant gradient
-    gives: a maximum, as AMSGrad's, doubles too, but is no sum.
+    not linear in the gradients, such as Adam, is audited through its buffers. Weights are reported only if they also
+    predict, for gradients or for their squares, what other gradients give: constant ones and random ones of either
+    sign, in three sizes. What they do not predict, a maximum for instance, is reported as not identified.
+
+    Weight decay is noticed by starting elsewhere than at 0. Then the parameters are held at 0, where it does nothing,
+    and what is found there must explain, with a weight decay, what happens where they are not held.
 
     Args:
-        make_optimizer: Makes the optimizer for a list of parameters, without weight decay. It must update each
-            coordinate by its own gradients alone.
+        make_optimizer: Makes the optimizer for a list of parameters. It must update each coordinate by its own
+            gradients alone; that it does not is noted.
         steps: How many steps to watch, >= 2.
         before_step: Called as `before_step(optimizer, k)` before each step, to change what a schedule would change.
+            The gradients are set by then, and can be changed too.
+
+    Raises:
+        AuditError: If the optimizer raises an error, as one does that takes matrices only. The message says what
+            it was given and what helps.
 
     Example:
         >>> print(audit(lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.5), steps=50))  # doctest: +ELLIPSIS
         SGD over 50 steps
           step remembers gradients as exp:0.5, off by 0.00 %
+            with its gain: sum*exp:0.5
             gain 2, mean age 1 steps, weight of the first gradient ...e-15
           step for a constant gradient, in units of lr: 1 at first, 2 at last
     """
@@ -123,92 +202,19 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
         raise TypeError(
             f"an audit needs a function that makes an optimizer for its parameters, got {make_optimizer!r}."
         )
-    impulses = np.eye(steps)
-    name, moved, states = _watch(make_optimizer, impulses, before_step)
-    _, moved_twice, states_twice = _watch(make_optimizer, 2 * impulses, before_step)
-    _, constant, states_constant = _watch(make_optimizer, np.ones((steps, 1)), before_step)
-    doubles = np.allclose(moved_twice, 2 * moved, rtol=1e-6, atol=1e-12)
-    step = Remembered("step", 1, moved) if doubles and _adds_up(moved, constant) else None
-    buffers = {}
-    for key, weights in states.items():
-        if not (weights.any() and _adds_up(weights, states_constant[key])):
-            continue
-        for power in (1, 2):
-            if np.allclose(states_twice[key], 2**power * weights, rtol=1e-6, atol=1e-300):
-                buffers[key] = Remembered(key, power, weights)
-    return Audit(name, steps, step, buffers, constant[:, 0])
-
-
-def _adds_up(weights: NDArray[np.float64], constant: NDArray[np.float64]) -> bool:
-    """Whether impulses at all steps, which are a constant gradient, have the sum of their effects."""
-    return np.allclose(weights.sum(axis=1), constant[:, 0], rtol=1e-6, atol=1e-12)
-
-
-def _watch(
-    make: Make, gradients: NDArray[np.float64], before_step: Before | None
-) -> tuple[str, NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Feed gradients; return the steps in units of the learning rate, and the state's tensors, step by step."""
-    x = torch.nn.Parameter(torch.zeros(gradients.shape[1], dtype=torch.float64))
-    optimizer = make([x])
-    if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"an audit needs a function that makes a torch optimizer, got one that makes {optimizer!r}.")
-    moved: list[NDArray[np.float64]] = []
-    states: dict[str, list[NDArray[np.float64]]] = {}
-    for k, g in enumerate(gradients):
-        x.grad = torch.from_numpy(g.copy())
-        if before_step is not None:
-            before_step(optimizer, k)
-        lr = float(optimizer.param_groups[0]["lr"])
-        if lr <= 0:
-            raise ValueError(
-                f"an audit measures steps in units of the learning rate, which must be > 0, got lr={lr!r}."
-            )
-        before = x.detach().clone()
-        optimizer.step()
-        moved.append((before - x.detach()).numpy() / lr)
-        for key, value in optimizer.state[x].items():
-            if isinstance(value, torch.Tensor) and value.shape == x.shape:
-                # A buffer that appears late held nothing before.
-                rows = states.setdefault(key, [np.zeros(len(g)) for _ in range(k)])
-                rows.append(value.detach().to(torch.float64).numpy().copy())
-    return type(optimizer).__name__, np.stack(moved), {key: np.stack(rows) for key, rows in states.items()}
-
-
-def _nearest_memory(weights: NDArray[np.float64]) -> tuple[Memory, float]:
-    """The nearest memory of a family with one parameter, by three rounds of an ever finer grid."""
-    rows = np.flatnonzero(np.abs(weights.sum(axis=1)) > 1e-12)
-    if len(rows) == 0:
-        return Instantaneous(), 1.0
-    rows = np.unique(rows[np.geomspace(1, len(rows), 10).astype(int) - 1])  # ten steps tell families apart
-    measured = weights[rows] / weights[rows].sum(axis=1, keepdims=True)
-
-    def distance(memory: Memory) -> float:
-        theirs = np.zeros_like(measured)
-        for i, k in enumerate(rows):
-            theirs[i, : k + 1] = memory.weights(int(k))
-        return float(np.abs(measured - theirs).sum(axis=1).mean() / 2)
-
-    def best(make: Callable[[float], Memory], low: float, high: float) -> tuple[Memory, float]:
-        for _ in range(4):
-            grid = np.linspace(low, high, 25)
-            distances = [distance(make(float(z))) for z in grid]
-            i = int(np.argmin(distances))
-            low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-        return make(float(grid[i])), distances[i]
-
-    def exponential(z: float) -> Memory:
-        return Exponential.from_alpha(float(np.exp(z)))
-
-    def polynomial(z: float) -> Memory:
-        return Polynomial(float(np.exp(z)))
-
-    none: tuple[Memory, float] = (Instantaneous(), distance(Instantaneous()))
-    candidates = [none, best(polynomial, -3.0, 6.0), best(exponential, -9.0, 3.0)]
-    return min(candidates, key=lambda pair: pair[1])
-
-
-def _rounded(memory: Memory) -> str:
-    """The text form with the digits that a fit can know."""
-    if isinstance(memory, Polynomial):
-        return f"poly:{memory.p:.3g}"
-    return f"exp:{memory.beta:.4g}" if isinstance(memory, Exponential) else str(memory)
+    with torch.random.fork_rng(devices=[]):  # an optimizer may draw numbers, but not the caller's
+        evidence = gather(watcher_for(make_optimizer, before_step), steps)
+    found = {
+        name: Remembered(name, sums.power, sums.weights, sums.rounding, sums.offset, evidence.kept.get(name, ""))
+        for name, sums in evidence.sums.items()
+    }
+    return Audit(
+        evidence.optimizer,
+        steps,
+        found.pop("step", None),
+        found,
+        evidence.constant_gain,
+        evidence.words,
+        evidence.notes,
+        "lr" if evidence.has_lr else "",
+    )

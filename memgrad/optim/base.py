@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -12,59 +12,67 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from memgrad.memory import Memory
-from memgrad.memory.text import as_memory
-from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors, rounded_decay
-from memgrad.optim.buckets import Bucket, as_plain_tensors, counter, lies_alike
+from memgrad.memory import Memory, Mixture
+from memgrad.optim import checkpoints, kernels, options
+from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors
+from memgrad.optim.buckets import Bucket, Counters, as_plain_tensors, counter, is_capturing
+from memgrad.optim.compiled import Compiler
+from memgrad.optim.inspection import Inspector, are_plain, fits_widened
+from memgrad.optim.kernels import Pull, Scratch
+from memgrad.optim.options import Group
+from memgrad.optim.recall import Recall, is_its_text, memory_of, recall_of
 
-Group = dict[str, Any]
-FUSED_DTYPES = (torch.float32, torch.float64)
-FUSED_DEVICES = ("cpu", "cuda")
-
-# Options of other optimizers, and of constructors. Left in a group, they would be ignored silently.
-_OPTIONS_ELSEWHERE = frozenset(
-    {"alpha", "amsgrad", "beta", "betas", "centered", "dampening", "decoupled_weight_decay", "delta", "eps", "kappa"}
-    | {"lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory", "viscosity", "weight_decay"}
-)
-
-# Looked up once: on small models the step is made of such look-ups.
-_STRIDED = torch.strided
+MANY_MEMORIES = 100
 
 
 class MemoryOptimizer(Optimizer):
     """Base of the optimizers with memory: everything but the update rule.
 
-    A subclass names its `buffers` and its `memories` (the options that hold one), and writes its rule in `_update`
-    against `Arithmetic`; where a fused kernel of torch computes the same, it calls it in `_fused_update`.
+    A subclass names its `rule`, its `buffers` and its `memories` (the options that hold one), and writes the rule in
+    `_update` against `Arithmetic`; where a fused kernel of torch computes the same, it calls it in `_fused_update`.
+    Checkpoints carry the name of the rule, so a subclass that takes the steps of its parent inherits it.
 
     Memories are kept in the parameter groups in their text form, so groups and checkpoints are plain data. A memory
     made of code (`Sampled`, a callable) is kept beside them and must be given again when a checkpoint is loaded.
     """
 
+    rule: ClassVar[str]
     buffers: ClassVar[tuple[str, ...]]
     memories: ClassVar[tuple[str, ...]] = ()
+    mixtures: ClassVar[tuple[str, ...]] = ()
+    """Those of the memories that may be mixtures with gain."""
+    scaled: ClassVar[tuple[str, ...]] = ()
+    """Those that may be one memory with a gain."""
+    has_decay_kinds: ClassVar[bool] = False
+    """Whether the weight decay may be a text that says its kind, such as `independent=4/t`."""
+    may_lack_buffers: ClassVar[bool] = False
+    """Whether a state may be a count alone, whose buffers begin with the next step."""
+    constructor_options: ClassVar[tuple[str, ...]] = ()
+    """Options that a group may have besides the defaults: `_complete_group` puts them into their place."""
+
+    _derived_options: ClassVar[tuple[str, ...]] = ()
+    """Entries of a group that follow from its options, and are no options themselves."""
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
-        self._memories: dict[str, Memory] = {}
-        if defaults["foreach"] and defaults["fused"]:
-            raise ValueError(f"{type(self).__name__} takes one of foreach=True and fused=True, got both.")
-        if defaults["differentiable"] and (defaults["foreach"] or defaults["fused"]):
-            raise ValueError(f"{type(self).__name__} with differentiable=True needs foreach and fused not to be True.")
+        self._memories: dict[str, Memory | Mixture] = {}
+        self._recalls: dict[str, Recall] = {}
+        self._inspector = Inspector()
+        self._scratch = Scratch()
+        self._counters = Counters()
+        self._compiler = Compiler()
         super().__init__(params, defaults)
+
+    @property
+    def _required_options(self) -> tuple[str, ...]:
+        """The options that every checkpoint has had."""
+        return self.memories
 
     # --- parameter groups ----------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters, with options of their own; they start at k = 0, whatever the others have done."""
-        known = [*self.defaults, "params"]
-        for option in param_group:
-            if option in known:
-                continue
-            near = difflib.get_close_matches(str(option), known, n=1, cutoff=0.8)
-            if near:
-                raise ValueError(f"{type(self).__name__} has no option {option!r}; did you mean {near[0]!r}?")
-            if option in _OPTIONS_ELSEWHERE:  # anything else may be a tag of the user's
-                raise ValueError(f"{type(self).__name__} has no option {option!r} in its groups; it has {known}.")
+        options.refuse_unless_known(type(self).__name__, param_group, self._option_names())
+        self._complete_group(param_group)
         super().add_param_group(param_group)
         try:
             self._check_group(self.param_groups[-1])
@@ -72,59 +80,50 @@ class MemoryOptimizer(Optimizer):
             self.param_groups.pop()
             raise
 
+    def _option_names(self) -> list[str]:
+        return list(dict.fromkeys([*self.defaults, *self.constructor_options, "params"]))
+
+    def _complete_group(self, group: Group) -> None:
+        """Put the constructor's options in a group, such as `PolyAdam`'s p, where the step will look for them."""
+
     def _check_group(self, group: Group) -> None:
         """Refuse options that make no sense; a subclass adds its own."""
+        options.refuse_unless_switches(type(self).__name__, group)
         self._refuse_unless_real(group, "lr", tensor=True)
-        if "weight_decay" in self.defaults:
+        if self.has_decay_kinds and isinstance(group["weight_decay"], str):
+            options.complete_decay(type(self).__name__, group)
+        elif "weight_decay" in self.defaults:
             self._refuse_unless_real(group, "weight_decay")
         for name in self.memories:
             self._memory(group, name)
         self._state_dtype(group)
 
     def _refuse_unless_real(self, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
-        value = group[name]
-        if tensor and isinstance(value, Tensor):
-            if value.numel() != 1:
-                raise ValueError(f"{type(self).__name__} needs a tensor {name} with 1 element, got {value.numel()}.")
-            if value.device.type == "meta" or torch.compiler.is_compiling():
-                return
-            value = value.item()
-        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-            raise TypeError(f"{type(self).__name__} needs a real number {name}, got {name}={value!r}.")
-        if isinstance(value, np.generic):
-            group[name] = value = value.item()  # plain data, for checkpoints
-        if not 0 <= value < high:
-            bound = "" if math.isinf(high) else f" < {high:g}"
-            raise ValueError(f"{type(self).__name__} needs a finite {name} >= 0{bound}, got {name}={value!r}.")
+        options.refuse_unless_real(type(self).__name__, group, name, tensor=tensor, high=high)
 
-    def _memory(self, group: Group, name: str = "memory") -> Memory:
-        """The memory in a group's option, which is put into its text form."""
+    def _memory(self, group: Group, name: str = "memory") -> Memory | Mixture:
+        """The memory or mixture in a group's option, which is put into its text form."""
         value = group[name]
         known = self._memories.get(value) if type(value) is str else None
         if known is not None:
             return known
-        memory = as_memory(type(self).__name__, name, value)
+        memory = memory_of(type(self).__name__, name, value, mixes=name in self.mixtures, scales=name in self.scaled)
+        # Here and not in the step, which torch.compile traces. It refuses a mixture of too many parts.
+        recall = {str(memory): recall_of(memory)} if name in self.mixtures else {}
         text = str(memory)
-        if len(self._memories) > 100:  # a schedule of memories must not pile them up
-            self._memories = {known: each for known, each in self._memories.items() if each.is_code}
+        if len(self._memories) > MANY_MEMORIES:  # a schedule of memories must not pile them up
+            self._memories = {known: each for known, each in self._memories.items() if not is_its_text(each)}
+            self._recalls = {known: each for known, each in self._recalls.items() if known in self._memories}
         if self._memories.setdefault(text, memory) != memory:
             raise ValueError(
                 f"{type(self).__name__} got two memories with the text form {text!r}; name their functions differently."
             )
+        self._recalls.update(recall)
         group[name] = text
         return memory
 
     def _state_dtype(self, group: Group) -> torch.dtype | None:
-        """The dtype in a group's option, which is put into its text form: plain data, for checkpoints."""
-        name = group["state_dtype"]
-        if isinstance(name, torch.dtype):
-            name = group["state_dtype"] = str(name).removeprefix("torch.")
-        if name not in (None, "float64", "float32", "bfloat16", "float16"):
-            raise ValueError(
-                f"{type(self).__name__} needs state_dtype None or torch.float64, float32, bfloat16 or float16, "
-                f"got state_dtype={name!r}."
-            )
-        return None if name is None else getattr(torch, name)
+        return options.state_dtype(type(self).__name__, group)
 
     # --- the step ------------------------------------------------------------------------------------------------
 
@@ -142,68 +141,109 @@ class MemoryOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.set_grad_enabled(self.defaults["differentiable"]):
-            for group in self.param_groups:
-                for bucket in self._buckets(group):
-                    self._take(bucket, group)
+        with torch.no_grad():
+            # All are looked at before the first is changed, so that what is refused leaves no step half done.
+            steps = [step for group in self.param_groups for step in self._inspected(group)]
+            for bucket, group, fits in steps:
+                if group["differentiable"]:
+                    with torch.enable_grad():
+                        self._take(bucket, group, fits)
+                else:
+                    self._take(bucket, group, fits)
         return loss
 
-    def _buckets(self, group: Group) -> Iterable[Bucket]:
+    def _inspected(self, group: Group) -> list[tuple[Bucket, Group, bool]]:
+        """The group's buckets, and whether the fused kernels may take their tensors."""
+        self._look_up(group)
+        who, names, inspect = type(self).__name__, self._buffer_names(group), self._inspector.inspect
+        found = []
+        for place, bucket in enumerate(self._buckets(group, names)):
+            if not bucket.x[0].is_cpu:
+                self._refuse_capture_of_counts()
+            if type(group.get("weight_decay")) is str and type(bucket.k) is int:
+                options.refuse_to_overshoot(who, group, bucket.k, self._lr(group))
+            plain, fits = inspect(who, group, place, bucket, names)
+            found.append((plain, group, fits))
+        return found
+
+    def _look_up(self, group: Group) -> None:
+        """Take note of options that were changed since the last step; refuse those that no step could be taken with."""
+        for name in self.memories:
+            if type(group[name]) is not str or group[name] not in self._memories:
+                self._memory(group, name)
+
+    def _buckets(self, group: Group, names: Sequence[str]) -> Iterable[Bucket]:
         """The group's parameters that have a gradient, together where they take the same step."""
         lots: dict[Any, tuple[Tensors, Tensors, list[dict[str, Any]]]] = {}
         states = self.state
-        names = self._buffer_names(group)
-        marker = names[0] if names else "step"  # a state may lack its buffer where a memory follows none
+        marker = names[-1] if names else "step"  # a state may lack buffers where a memory follows none
+        complete = 1 + len(names)
         tensor_steps = bool(group["capturable"] or torch.compiler.is_compiling())
-        last: tuple[Any, Any, Any, Any] = (None, None, None, None)
+        # A graph that is being recorded may be replayed beside others, which count some of its parameters alone.
+        alone = tensor_steps and (torch.compiler.is_compiling() or is_capturing())
+        last: tuple[Any, ...] = ()
         for p in group["params"]:
             g = p.grad
             if g is None:
                 continue
-            if g.layout is not _STRIDED:
-                raise RuntimeError(
-                    f"{type(self).__name__} does not support sparse gradients: a memory decays every entry at every "
-                    f"step. Use dense gradients (sparse=False), or torch.optim.SGD for this parameter."
-                )
             state = states[p]
+            begins: tuple[str, ...] = ()
             if marker not in state:
-                self._begin(state, p, group)
+                begins = self._begin(state, p, group)
+            if len(state) > complete:  # a memory that is resumed later must not go on from an average of long ago
+                for name in self.buffers:
+                    if name not in names:
+                        state.pop(name, None)
             k = state["step"]
             if (type(k) is int) is tensor_steps:
                 k = state["step"] = counter(k, p, as_tensor=tensor_steps)
-            sort = (k, p.dtype, p.device, type(p))
-            # Mostly a parameter is of the sort of the one before. Counters that are tensors cannot be compared without
-            # reading them, so each takes its own step.
-            if tensor_steps or sort != last:
+            mark = k if not tensor_steps else id(p) if alone else self._counters.mark(k)
+            sort = (mark, p.dtype, p.is_cpu or p.device, type(p), begins)
+            if sort != last:  # mostly a parameter is of the sort of the one before
                 last = sort
-                x, gradients, kept = lots.setdefault(id(p) if tensor_steps else sort, ([], [], []))
+                x, gradients, kept = lots.setdefault(sort, ([], [], []))
             x.append(p)
             gradients.append(g)
             kept.append(state)
         return [
-            Bucket(kept[0]["step"], x, gradients, tuple([[state[name] for state in kept] for name in names]), kept)
-            for x, gradients, kept in lots.values()
+            Bucket(kept[0]["step"], x, gradients, tuple([[s[name] for s in kept] for name in names]), kept, sort[-1])
+            for sort, (x, gradients, kept) in lots.items()
         ]
 
     def _buffer_names(self, group: Group) -> Sequence[str]:
         return self.buffers
 
-    def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> None:
-        """Fill the state of a parameter that takes its first step."""
-        state["step"] = 0
+    def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> tuple[str, ...]:
+        """Fill the state of a parameter that takes its first step, or its first with a memory.
+
+        Returns the buffers that are new though steps were counted before.
+        """
+        if not p.is_cpu:  # what is made during a capture is filled when the graph is replayed, not now
+            self._refuse_capture_of_counts()
+        counted = "step" in state
+        state.setdefault("step", 0)
         dtype = self._state_dtype(group)
         if dtype is not None and p.is_complex():
             dtype = dtype.to_complex()
-        for name in self._buffer_names(group):
+        new = tuple(name for name in self._buffer_names(group) if name not in state)
+        for name in new:
             state[name] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
+        return new if counted else ()
 
-    def _take(self, bucket: Bucket, group: Group) -> None:
+    def _refuse_capture_of_counts(self) -> None:
+        """Refuse to record a CUDA graph of steps whose count k is a Python int, as torch does for Adam."""
+        check = getattr(self, "_accelerator_graph_capture_health_check", None)
+        (check or self._cuda_graph_capture_health_check)()  # the name before torch 2.10
+
+    def _take(self, bucket: Bucket, group: Group, fits: bool) -> None:
         """Update the parameters of one bucket by the fastest path that is right for them, and count the step."""
+        local = bucket
         if group["differentiable"]:  # autograd keeps the old averages: leave them as they are
             bucket = bucket._replace(buffers=tuple([t.clone() for t in tensors] for tensors in bucket.buffers))
-        local = as_plain_tensors(bucket)
-        fused = self._may_fuse(local, group) and self._fused_update(local, group)
-        if not fused:
+            local = as_plain_tensors(bucket)
+        if group.get("compiled") and not torch.compiler.is_compiling() and are_plain(local):
+            self._compiler.take(type(self).__name__, self._update, local, group)
+        elif not self._fused(local, group, fits):
             kept = local.buffers[0] if local.buffers else local.x
             local = local._replace(
                 g=[g if g.dtype is t.dtype else g.to(t.dtype) for g, t in zip(local.g, kept, strict=True)]
@@ -216,26 +256,31 @@ class MemoryOptimizer(Optimizer):
                 for name, tensors in zip(self._buffer_names(group), bucket.buffers, strict=True):
                     state[name] = tensors[i]
         if isinstance(bucket.k, Tensor):
-            bucket.k.add_(1)
+            if torch.compiler.is_compiling():
+                bucket.k.add_(1)
+            else:
+                self._counters.count(bucket)
         else:
             following = bucket.k + 1
             for state in bucket.states:
                 state["step"] = following
 
+    def _fused(self, bucket: Bucket, group: Group, fits: bool) -> bool:
+        """Take the step by fused kernels, if they can: False, and nothing done, if not."""
+        if group["fused"] is False or group["foreach"] or group["differentiable"]:
+            return False
+        if fits:
+            return self._fused_update(bucket, group)
+        # What the rules decide depends on the options and the count, so all pieces are taken or none.
+        return fits_widened(bucket) and all(
+            kernels.taken_widened(piece, partial(self._fused_update, group=group)) for piece in kernels.pieces(bucket)
+        )
+
     def _uses_foreach(self, bucket: Bucket, group: Group) -> bool:
         if group["foreach"] is not None:
             return bool(group["foreach"])
         # As torch: on a CPU the calls that foreach saves cost less than its worse use of caches.
-        return bucket.x[0].device.type != "cpu" and not group["differentiable"]
-
-    def _may_fuse(self, bucket: Bucket, group: Group) -> bool:
-        """Whether torch's fused kernels are right for these tensors. Each guard was found through a wrong result."""
-        if group["fused"] is False or group["foreach"] or group["differentiable"] or isinstance(bucket.k, Tensor):
-            return False
-        first = bucket.x[0]
-        if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES:
-            return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
-        return lies_alike(bucket)
+        return bucket.x[0].device.type != "cpu" and not group["differentiable"] and are_plain(bucket)
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         """The rule: one step of all parameters `bucket.x`, from their gradients, at count `bucket.k`."""
@@ -244,37 +289,6 @@ class MemoryOptimizer(Optimizer):
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
         """The same by a fused kernel, if it can: False, and nothing done, if not."""
         return False
-
-    def _fused_sgd(
-        self, bucket: Bucket, group: Group, momentum: float, *, dampening: float, nesterov: bool = False
-    ) -> bool:
-        """Step by torch's fused kernel for SGD, if it can: False, and nothing done, if not."""
-        if group["decoupled_weight_decay"] and group["weight_decay"]:
-            return False  # it has none
-        first = bool(bucket.k == 0 and bucket.buffers)
-        # It refuses the momentum 0 beside buffers. On the first step it uses one only to look ahead: it gets another.
-        if bucket.buffers and momentum == 0 and (nesterov or not first):
-            return False
-        torch._fused_sgd_(
-            bucket.x,
-            bucket.g,
-            bucket.buffers[0] if bucket.buffers else [],
-            weight_decay=group["weight_decay"],
-            momentum=momentum or (0.5 if first else 0.0),
-            lr=float(self._lr(group)),
-            dampening=dampening,
-            nesterov=nesterov,
-            maximize=group["maximize"],
-            is_first_step=first,
-        )
-        return True
-
-    def _fused_decay(self, group: Group, name: str, bucket: Bucket) -> float | None:
-        """The decay b_k of a memory as a fused kernel may have it; None where it would be rounded too much."""
-        memory = self._memories.get(group[name]) or self._memory(group, name)
-        first = bucket.x[0]
-        # On an accelerator the kernel casts the decay to float32, whatever the parameters are.
-        return rounded_decay(memory.fresh(int(bucket.k)), first.dtype if first.is_cpu else torch.float32)
 
     # --- pieces of rules -----------------------------------------------------------------------------------------
 
@@ -287,10 +301,39 @@ class MemoryOptimizer(Optimizer):
             return lr.item()
         return lr  # type: ignore[no-any-return]  # a group's values are untyped; _check_group has checked this one
 
+    def _recall(self, group: Group) -> Recall:
+        """What is kept for the group's memory."""
+        text = group["memory"]
+        recall = self._recalls.get(text)
+        if recall is None:
+            recall = self._recalls[text] = recall_of(self._memories[text])
+        return recall
+
+    @staticmethod
+    def _fresh(memory: Memory, buffer: str, bucket: Bucket) -> Scalar:
+        """The weight 1 - b_k of the newest gradient; 1 for an average that begins after other steps."""
+        if buffer in bucket.begins:
+            return torch.ones_like(bucket.k) if isinstance(bucket.k, Tensor) else 1.0
+        return memory.fresh(bucket.k)
+
+    def _pulls(self, recall: Recall, bucket: Bucket) -> list[Pull]:
+        """What each of a mixture's averages does at this step, for kernels."""
+        gains = recall.gains(bucket.k)
+        return [
+            Pull(float(gain), float(self._fresh(part.memory, name, bucket)))
+            for gain, part, name in zip(gains, recall.parts, recall.names, strict=True)
+        ]
+
     def _with_weight_decay(self, do: Arithmetic, bucket: Bucket, group: Group) -> Tensors:
         """The gradients to descend: negated if maximizing, with the L2 term; or shrink x if it is decoupled."""
         x = bucket.x
         g = do.negated(bucket.g) if group["maximize"] else bucket.g
+        if type(group["weight_decay"]) is str:
+            decay = options.decay_of(group["weight_decay"])
+            if decay.kind == "l2":
+                return do.plus(g, x, decay.at(bucket.k))
+            do.scale_(x, 1 - decay.shrink(bucket.k, self._lr(group), options.peak_lr(group)))
+            return g
         if group["weight_decay"] == 0:
             return g
         if group["decoupled_weight_decay"]:
@@ -301,22 +344,36 @@ class MemoryOptimizer(Optimizer):
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and the options as plain data: tensors, numbers and text."""
+        """The state and the options as plain data: tensors, numbers and text; with the name of the rule."""
         for group in self.param_groups:  # options may have been changed since the last step
-            self._check_group(group)
-        return super().state_dict()
+            self._write_as_data(group)
+        return {**super().state_dict(), checkpoints.RULE: self.rule}
+
+    def _write_as_data(self, group: Group) -> None:
+        """Put options into their plain form. Those that make no sense stay as they are: a checkpoint must be saved."""
+        for name in self.memories:
+            if isinstance(group.get(name), Memory | Mixture):
+                self._memories.setdefault(str(group[name]), group[name])
+                group[name] = str(group[name])
+        for name in self.defaults.keys() & group.keys():
+            if isinstance(group[name], torch.dtype):
+                group[name] = str(group[name]).removeprefix("torch.")
+            elif isinstance(group[name], np.generic):
+                group[name] = group[name].item()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a checkpoint, or change nothing if it does not fit.
 
-        The state keeps the dtype it was saved with. torch would cast it to the dtype of its parameter, and round a
-        float32 average of bfloat16 gradients.
+        The tensors are copied. The state keeps the dtype it was saved with, unless this optimizer was given a
+        `state_dtype`, which then holds. torch would cast it to the dtype of its parameter, and round a float32 average
+        of bfloat16 gradients.
         """
         seen: list[dict[str, Any]] = []
 
-        def look(_: Optimizer, loaded: dict[str, Any]) -> None:
-            self._check_checkpoint(loaded)
+        def look(_: Optimizer, loaded: dict[str, Any]) -> dict[str, Any]:
+            loaded = checkpoints.fitted(self, loaded)
             seen.append(loaded)
+            return loaded
 
         last = self.register_load_state_dict_pre_hook(look)
         self._loading = seen
@@ -326,37 +383,19 @@ class MemoryOptimizer(Optimizer):
             last.remove()
             del self._loading
 
-    def _check_checkpoint(self, saved: dict[str, Any]) -> None:
-        for saved_group in saved["param_groups"]:
-            group = {**self.defaults, **saved_group}
-            self._check_group(group)
-            for number in saved_group["params"]:
-                state = saved["state"].get(number)
-                missing = {"step", *self._buffer_names(group)} - state.keys() if state else set()
-                if missing:
-                    raise ValueError(
-                        f"this checkpoint is not one of {type(self).__name__}: the state of parameter {number} lacks "
-                        f"{', '.join(sorted(missing))}, it has {', '.join(map(str, state))}."
-                    )
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("_memories", {})
-        loaded = self.__dict__.get("_loading")
-        if loaded:
-            self._keep_saved_dtypes(loaded[0])
+        made = {"_recalls": dict, "_inspector": Inspector, "_scratch": Scratch, "_counters": Counters}
+        for name, make in {**made, "_compiler": Compiler}.items():
+            self.__dict__.setdefault(name, make())
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)  # an option that is newer than the checkpoint
-            self._check_group(group)
-
-    def _keep_saved_dtypes(self, saved: dict[str, Any]) -> None:
-        ours = [p for group in self.param_groups for p in group["params"]]
-        theirs = [number for group in saved["param_groups"] for number in group["params"]]
-        for p, number in zip(ours, theirs, strict=True):
-            for name, value in saved["state"].get(number, {}).items():
-                if isinstance(value, Tensor) and self.state[p][name].dtype != value.dtype:
-                    self.state[p][name] = value.to(p.device, copy=True)
+            self._write_as_data(group)
+        loaded = self.__dict__.get("_loading")
+        if loaded:
+            checkpoints.take_over(self, loaded[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_memories": self._memories}
+        return {**super().__getstate__(), "_memories": self._memories, "_recalls": self._recalls}

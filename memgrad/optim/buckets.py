@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from memgrad.optim.arithmetic import Tensors
 
 Step = int | Tensor
 
-# Looked up once: on small models the step is made of such look-ups.
-_PLAIN_TYPES = (Tensor, torch.nn.Parameter)
-_is_contiguous = Tensor.is_contiguous
+PLAIN_TYPES = (Tensor, torch.nn.Parameter)
 
 
 class Bucket(NamedTuple):
@@ -25,6 +24,8 @@ class Bucket(NamedTuple):
     g: Tensors
     buffers: tuple[Tensors, ...]
     states: list[dict[str, Any]]
+    begins: tuple[str, ...]
+    """Buffers that are new though steps were counted before, so that $b_k$ tells nothing of what they hold."""
 
 
 def counter(k: Step, p: Tensor, *, as_tensor: bool) -> Step:
@@ -36,26 +37,35 @@ def counter(k: Step, p: Tensor, *, as_tensor: bool) -> Step:
     return torch.full((), int(k), dtype=torch.int64, device=p.device) if as_tensor else int(k)
 
 
-def lies_alike(bucket: Bucket) -> bool:
-    """Whether all tensors have one dtype, and those of a parameter lie in memory alike.
+class Counters:
+    """Which counters that are tensors are equal, without reading them at every step, which would wait for the device.
 
-    The fused kernels walk over storage and would mix up others.
+    Each is read once. Those that were equal and were counted up together since are equal, as long as nobody else has
+    written to them, by which their version changes.
     """
-    lists = (bucket.x, bucket.g, *bucket.buffers)
-    dtype = bucket.x[0].dtype
-    if [t for tensors in lists[1:] for t in tensors if t.dtype is not dtype]:
-        return False
-    if all(all(map(_is_contiguous, tensors)) for tensors in lists):
-        return True
-    return all(map(_same_layout, zip(*lists, strict=True)))
+
+    def __init__(self) -> None:
+        self._known = WeakTensorKeyDictionary()
+
+    def mark(self, k: Tensor) -> object:
+        """A mark that equal counters share."""
+        if k.is_inference() or k.device.type == "meta":
+            return id(k)  # it has no version, or no value
+        version, mark = self._known.get(k, (None, None))  # type: ignore[no-untyped-call]  # torch's is not typed
+        return mark if version == k._version else int(k)
+
+    def count(self, bucket: Bucket) -> None:
+        """Count the step of a bucket's parameters, whose counters had the same mark."""
+        mark = object()
+        for state in bucket.states:
+            k = state["step"].add_(1)
+            if not k.is_inference():
+                self._known[k] = (k._version, mark)
 
 
-def _same_layout(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether tensors have the same strides, without gaps."""
-    stride = tensors[0].stride()
-    if any(t.stride() != stride for t in tensors):
-        return False
-    return tensors[0].permute(sorted(range(len(stride)), key=lambda i: -stride[i])).is_contiguous()
+def is_capturing() -> bool:
+    """Whether a CUDA graph is being recorded."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def as_plain_tensors(bucket: Bucket) -> Bucket:
@@ -64,7 +74,7 @@ def as_plain_tensors(bucket: Bucket) -> Bucket:
     All updates are elementwise, so a shard's is the shard of the update.
     """
     first = bucket.x[0]
-    if type(first) not in _PLAIN_TYPES and hasattr(first, "to_local"):
+    if type(first) not in PLAIN_TYPES and hasattr(first, "to_local"):
         placed = [_placed_like(g, x) for g, x in zip(bucket.g, bucket.x, strict=True)]
         return as_plain_tensors(_map(bucket._replace(g=placed), _local))
     if first.is_complex():
@@ -90,4 +100,5 @@ def _map(bucket: Bucket, function: Callable[[Tensor], Tensor]) -> Bucket:
         [function(t) for t in bucket.g],
         tuple([function(t) for t in tensors] for tensors in bucket.buffers),
         bucket.states,
+        bucket.begins,
     )

@@ -8,13 +8,16 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
-from memgrad.optim.arithmetic import Arithmetic
-from memgrad.optim.base import Group, MemoryOptimizer
-from memgrad.optim.buckets import Bucket
+from memgrad.memory import Exponential, Gain, Instantaneous, Memory, Mixture, Part, Polynomial
+from memgrad.optim import kernels, options
+from memgrad.optim.arithmetic import Arithmetic, Scalar, rounded_decay
+from memgrad.optim.base import MemoryOptimizer
+from memgrad.optim.buckets import Bucket, Step
+from memgrad.optim.options import Group
+from memgrad.optim.recall import AVERAGES, Recall
 
-# The fused kernel divides by 1 - beta^step, which at this count is 1 for every `rounded_decay`.
-_LONG_AGO = 1e30
+_FORGETFUL = Recall((Part(Gain.constant(1.0), Instantaneous()),), None, AVERAGES[:1], is_memory=True)
+_MEMORY_OF = {"p": "second_memory", "beta": "memory"}  # PolyAdam's options and where they go
 
 
 class MemAdam(MemoryOptimizer):
@@ -31,10 +34,14 @@ class MemAdam(MemoryOptimizer):
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
-        memory: Memory of gradients; a `Memory` or its text form.
-        second_memory: Memory of squared gradients.
+        memory: Memory of gradients; a `Memory`, a `Mixture` such as `inst + (1+k)^0.25*poly:8`, or a text form. A
+            mixture keeps a buffer for each of its memories but `inst`.
+        second_memory: Memory of squared gradients. It may have a gain: `sum*poly:1` is the sum of all squares, as in
+            Adagrad.
         eps: Added to the root, finite and >= 0.
-        weight_decay: Factor of the weight decay, finite and >= 0.
+        weight_decay: Factor of the weight decay, finite and >= 0; or a text that says its kind, such as
+            `independent=4/t` (see `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, the
+            first `lr` unless given.
         decoupled_weight_decay: Shrink the parameters (AdamW) instead of adding an L2 term to the gradients (Adam).
         maximize: Ascend.
         foreach: Update all tensors of a group in one call. By default where that is faster (not on a CPU).
@@ -43,6 +50,8 @@ class MemAdam(MemoryOptimizer):
         differentiable: Let gradients flow through the step.
         state_dtype: Precision of the averages; the parameter's by default. Give `torch.float32` for bfloat16 or
             float16 parameters.
+        compiled: Compile the step by `torch.compile`: one pass over memory for any mixture and precision, after some
+            seconds for the first step. It pays on large models: on small ones the kernels' calls are cheaper.
 
     Example:
         >>> x = torch.nn.Parameter(torch.tensor([1.0]))
@@ -58,18 +67,22 @@ class MemAdam(MemoryOptimizer):
         $c_k = B_k/B_{k+1}$, $B_k = \sum_{i \le k} i^{-\gamma}$.
     """
 
-    buffers: ClassVar[tuple[str, ...]] = ("average", "square_average")
+    rule: ClassVar[str] = "MemAdam"
+    buffers: ClassVar[tuple[str, ...]] = ("square_average", *AVERAGES)
     memories: ClassVar[tuple[str, ...]] = ("memory", "second_memory")
+    mixtures: ClassVar[tuple[str, ...]] = ("memory",)
+    scaled: ClassVar[tuple[str, ...]] = ("second_memory",)
+    has_decay_kinds: ClassVar[bool] = True
 
     def __init__(
         self,
         params: ParamsT,
         lr: float | Tensor = 1e-3,
         *,
-        memory: Memory | str = Exponential(0.9),  # noqa: B008  # a frozen value
-        second_memory: Memory | str = Polynomial(4),  # noqa: B008
+        memory: Memory | Mixture | str = Exponential(0.9),  # noqa: B008  # a frozen value
+        second_memory: Memory | Mixture | str = Polynomial(4),  # noqa: B008
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float | str = 0.0,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
         foreach: bool | None = None,
@@ -77,6 +90,7 @@ class MemAdam(MemoryOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -93,6 +107,7 @@ class MemAdam(MemoryOptimizer):
                 "capturable": capturable,
                 "differentiable": differentiable,
                 "state_dtype": state_dtype,
+                "compiled": compiled,
             },
         )
 
@@ -100,37 +115,91 @@ class MemAdam(MemoryOptimizer):
         super()._check_group(group)
         self._refuse_unless_real(group, "eps")
 
+    def _buffer_names(self, group: Group) -> tuple[str, ...]:
+        # The averages last, so that a state that has the last name has them all, whatever mixture came before.
+        return ("square_average", *self._recall(group).names)
+
+    def _recall(self, group: Group) -> Recall:
+        recall = super()._recall(group)
+        # No memory at all is an average that forgets everything: a plain gradient has no kernel that divides it.
+        return recall if recall.names or not recall.is_memory else _FORGETFUL
+
+    def _second_fresh(self, group: Group, bucket: Bucket) -> Scalar:
+        second = self._memories[group["second_memory"]]
+        memory = second.parts[0].memory if isinstance(second, Mixture) else second
+        return self._fresh(memory, "square_average", bucket)
+
+    def _root(self, group: Group, k: Step) -> Scalar:
+        """The root of the gain of the second memory, by which that of the average is multiplied."""
+        second = self._memories[group["second_memory"]]
+        return second.gain(k) ** 0.5 if isinstance(second, Mixture) else 1.0
+
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
-        x, k = bucket.x, bucket.k
+        recall = self._recall(group)
         g = self._with_weight_decay(do, bucket, group)
-        u, v = bucket.buffers
-        do.lerp_(u, g, self._memory(group).fresh(k))
-        do.lerp_square_(v, g, self._memory(group, "second_memory").fresh(k))
-        do.add_quotient_(x, u, v, group["eps"], -self._lr(group))
+        v, *averages = bucket.buffers
+        for part, name, u in zip(recall.parts, recall.names, averages, strict=True):
+            do.lerp_(u, g, self._fresh(part.memory, name, bucket))
+        do.lerp_square_(v, g, self._second_fresh(group, bucket))
+        if recall.is_memory:
+            (step,) = averages
+        else:
+            terms = list(zip(averages, recall.gains(bucket.k), strict=True))
+            if recall.instant is not None:
+                terms.append((g, recall.instant_gain(bucket.k)))
+            step = do.combined(terms)
+        root = self._root(group, bucket.k)  # n/(root sqrt(v) + eps) is n/root over sqrt(v) + eps/root
+        do.add_quotient_(bucket.x, step, v, group["eps"] / root, -self._lr(group) / root)
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        decay = self._fused_decay(group, "memory", bucket)
-        second_decay = self._fused_decay(group, "second_memory", bucket)
-        if decay is None or second_decay is None:
+        recall, dtype = self._recall(group), bucket.x[0].dtype
+        k, lr = int(bucket.k), float(self._lr(group))
+        l2, shrink = self._decays(group, k, lr)
+        if not recall.parts or (l2 and not recall.is_memory):
+            return False  # the averages of a mixture take their own steps, in which the L2 term would be lost
+        second_decay = rounded_decay(self._second_fresh(group, bucket), dtype)  # type: ignore[arg-type]  # k is an int
+        if second_decay is None:
             return False
-        kernel = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
-        step = torch.full((), _LONG_AGO, device=bucket.x[0].device)
-        kernel(
-            bucket.x,
-            bucket.g,
-            bucket.buffers[0],
-            bucket.buffers[1],
-            [],
-            [step] * len(bucket.x),
-            lr=float(self._lr(group)),
-            beta1=decay,
-            beta2=second_decay,
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            amsgrad=False,
+        root = float(self._root(group, k))
+        lr, eps = lr / root, group["eps"] / root
+        if not recall.is_memory:
+            return kernels.adam_of_mixture(
+                bucket,
+                self._pulls(recall, bucket),
+                self._scratch,
+                instant=float(recall.instant_gain(k)),
+                lr=lr,
+                second_decay=second_decay,
+                eps=eps,
+                shrink=shrink,
+                maximize=group["maximize"],
+            )
+        decay = rounded_decay(self._fresh(recall.parts[0].memory, "average", bucket), dtype)  # type: ignore[arg-type]  # k is an int
+        if decay is None or (shrink and not lr):
+            return False  # the kernel's weight decay goes through its learning rate
+        v, u = bucket.buffers
+        kernels.adam(
+            bucket,
+            u,
+            v,
+            lr=lr,
+            decay=decay,
+            second_decay=second_decay,
+            eps=eps,
+            weight_decay=l2 or (shrink / lr if shrink else 0.0),
+            decoupled=not l2,
             maximize=group["maximize"],
         )
         return True
+
+    @staticmethod
+    def _decays(group: Group, k: int, lr: float) -> tuple[float, float]:
+        """The factor of the L2 term at step k, and the share by which x is shrunk."""
+        decay = group["weight_decay"]
+        if type(decay) is str:
+            kind = options.decay_of(decay)
+            return kind.l2(k), kind.shrink(k, lr, options.peak_lr(group))
+        return (0.0, lr * decay) if group["decoupled_weight_decay"] else (decay, 0.0)
 
 
 class PolyAdam(MemAdam):
@@ -152,6 +221,7 @@ class PolyAdam(MemAdam):
         capturable: See `MemAdam`.
         differentiable: See `MemAdam`.
         state_dtype: See `MemAdam`.
+        compiled: See `MemAdam`.
 
     Example:
         >>> PolyAdam([torch.nn.Parameter(torch.ones(1))], p=2).param_groups[0]["second_memory"]
@@ -160,6 +230,8 @@ class PolyAdam(MemAdam):
     Reference:
         UAI 2019, Sec. 6 and the figure of PolyAdam. The paper gives no formula; this is the one that its text implies.
     """
+
+    constructor_options: ClassVar[tuple[str, ...]] = tuple(_MEMORY_OF)
 
     def __init__(
         self,
@@ -176,11 +248,12 @@ class PolyAdam(MemAdam):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
         super().__init__(
             params,
             lr,
-            memory=Instantaneous() if beta == 0 and not isinstance(beta, bool) else Exponential(beta),
+            memory=_first_memory(beta),
             second_memory=Polynomial(p),
             eps=eps,
             weight_decay=weight_decay,
@@ -190,4 +263,28 @@ class PolyAdam(MemAdam):
             capturable=capturable,
             differentiable=differentiable,
             state_dtype=state_dtype,
+            compiled=compiled,
         )
+
+    def _complete_group(self, group: Group) -> None:
+        for option, name in _MEMORY_OF.items():
+            if option in group and name in group:
+                raise ValueError(
+                    f"PolyAdam takes one of {option} and {name} in a group, "
+                    f"got {option}={group[option]!r}, {name}={group[name]!r}."
+                )
+        self._put_into_memories(group)
+
+    def _look_up(self, group: Group) -> None:
+        self._put_into_memories(group)  # someone may have written group["p"] = 2
+        super()._look_up(group)
+
+    def _put_into_memories(self, group: Group) -> None:
+        if "p" in group:
+            group["second_memory"] = Polynomial(group.pop("p"))
+        if "beta" in group:
+            group["memory"] = _first_memory(group.pop("beta"))
+
+
+def _first_memory(beta: float) -> Memory:
+    return Instantaneous() if beta == 0 and not isinstance(beta, bool) else Exponential(beta)

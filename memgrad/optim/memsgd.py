@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from memgrad.memory import Memory, Polynomial
-from memgrad.optim.arithmetic import Arithmetic
-from memgrad.optim.base import Group, MemoryOptimizer
+from memgrad.memory import Memory, Mixture, Polynomial
+from memgrad.optim import kernels
+from memgrad.optim.arithmetic import Arithmetic, rounded_decay
+from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket
+from memgrad.optim.options import Group
+from memgrad.optim.recall import AVERAGES
 
 
 class MemSGD(MemoryOptimizer):
@@ -34,8 +37,10 @@ class MemSGD(MemoryOptimizer):
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
-        memory: A `Memory` or its text form, one for each group.
-        weight_decay: Factor of the L2 term, finite and >= 0.
+        memory: A `Memory`, a `Mixture` such as `inst + 5*exp:0.99`, or a text form; one for each group. A mixture keeps
+            a buffer for each of its memories but `inst`.
+        weight_decay: Factor of the L2 term, finite and >= 0; or a text that says its kind, such as `decay=0.1/t` (see
+            `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, the first `lr` unless given.
         decoupled_weight_decay: Shrink the parameters directly (as AdamW does) instead of adding to the gradients.
         maximize: Ascend.
         foreach: Update all tensors of a group in one call. By default where that is faster (not on a CPU).
@@ -44,6 +49,8 @@ class MemSGD(MemoryOptimizer):
         differentiable: Let gradients flow through the step.
         state_dtype: Precision of the average; the parameter's by default. Give `torch.float32` for bfloat16 or
             float16 parameters: the small updates of a long memory are lost in a state of 8 bits.
+        compiled: Compile the step by `torch.compile`: one pass over memory for any mixture and precision, after some
+            seconds for the first step. It pays on large models: on small ones the kernels' calls are cheaper.
 
     Example:
         >>> x = torch.nn.Parameter(torch.tensor([1.0]))
@@ -59,16 +66,20 @@ class MemSGD(MemoryOptimizer):
         UAI 2019, Sec. 4.2 (MemSGD-p) and App. E, with errata 41-43.
     """
 
-    buffers: ClassVar[tuple[str, ...]] = ("average",)
+    rule: ClassVar[str] = "MemSGD"
+    buffers: ClassVar[tuple[str, ...]] = AVERAGES
     memories: ClassVar[tuple[str, ...]] = ("memory",)
+    mixtures: ClassVar[tuple[str, ...]] = ("memory",)
+    has_decay_kinds: ClassVar[bool] = True
+    may_lack_buffers: ClassVar[bool] = True  # where another memory has just followed `inst`
 
     def __init__(
         self,
         params: ParamsT,
         lr: float | Tensor = 1e-3,
         *,
-        memory: Memory | str = Polynomial(2),  # noqa: B008  # a frozen value
-        weight_decay: float = 0.0,
+        memory: Memory | Mixture | str = Polynomial(2),  # noqa: B008  # a frozen value
+        weight_decay: float | str = 0.0,
         decoupled_weight_decay: bool = False,
         maximize: bool = False,
         foreach: bool | None = None,
@@ -76,6 +87,7 @@ class MemSGD(MemoryOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -90,21 +102,48 @@ class MemSGD(MemoryOptimizer):
                 "capturable": capturable,
                 "differentiable": differentiable,
                 "state_dtype": state_dtype,
+                "compiled": compiled,
             },
         )
 
     def _buffer_names(self, group: Group) -> tuple[str, ...]:
-        return () if group["memory"] == "inst" else self.buffers
+        return self._recall(group).names
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
-        x, k = bucket.x, bucket.k
+        k, lr, recall = bucket.k, self._lr(group), self._recall(group)
         g = self._with_weight_decay(do, bucket, group)
-        direction = g
-        if bucket.buffers:
-            (direction,) = bucket.buffers
-            do.lerp_(direction, g, self._memory(group).fresh(k))
-        do.add_(x, direction, -self._lr(group))
+        for part, name, u, gain in zip(recall.parts, recall.names, bucket.buffers, recall.gains(k), strict=True):
+            do.lerp_(u, g, self._fresh(part.memory, name, bucket))
+            do.add_(bucket.x, u, -lr * gain)
+        if recall.instant is not None:
+            do.add_(bucket.x, g, -lr * recall.instant_gain(k))
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        decay = self._fused_decay(group, "memory", bucket) if bucket.buffers else 0.0
-        return decay is not None and self._fused_sgd(bucket, group, decay, dampening=decay)
+        k, recall = int(bucket.k), self._recall(group)
+        if type(group["weight_decay"]) is str:
+            return False
+        shrinks = group["decoupled_weight_decay"] and group["weight_decay"]
+        if shrinks or (group["weight_decay"] and len(recall.parts) + (recall.instant is not None) > 1):
+            return False  # the kernel has no such decay; in a second call, the L2 term would see other parameters
+        lr = float(self._lr(group))
+        if not recall.is_memory:
+            return kernels.sgd_of_mixture(
+                bucket,
+                self._pulls(recall, bucket),
+                instant=float(recall.instant_gain(k)),
+                lr=lr,
+                weight_decay=group["weight_decay"],
+                maximize=group["maximize"],
+            )
+        decay: float | None = 0.0
+        if recall.parts:
+            (part,) = recall.parts
+            decay = rounded_decay(self._fresh(part.memory, "average", bucket), bucket.x[0].dtype)  # type: ignore[arg-type]  # k is an int
+        return decay is not None and kernels.sgd(
+            bucket,
+            lr=lr,
+            momentum=decay,
+            dampening=decay,
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )

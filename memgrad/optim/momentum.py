@@ -9,9 +9,11 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from memgrad.memory.kinds import as_real
+from memgrad.optim import kernels
 from memgrad.optim.arithmetic import Arithmetic, Scalar
-from memgrad.optim.base import Group, MemoryOptimizer
+from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket, Step
+from memgrad.optim.options import Group
 
 
 class HeavyBall(MemoryOptimizer):
@@ -54,7 +56,9 @@ class HeavyBall(MemoryOptimizer):
         UAI 2019, eqs. HB and HB-SUM, App. B.1 with erratum 15.
     """
 
+    rule: ClassVar[str] = "HeavyBall"
     buffers: ClassVar[tuple[str, ...]] = ("velocity",)
+    constructor_options: ClassVar[tuple[str, ...]] = ("momentum", "viscosity")
     _looks_ahead: ClassVar[bool] = False
 
     def __init__(
@@ -92,18 +96,30 @@ class HeavyBall(MemoryOptimizer):
         if momentum is None and viscosity is not None:
             del self.defaults["momentum"]  # by which schedulers see that there is none to cycle
 
+    def _complete_group(self, group: Group) -> None:
+        for given, other in (("momentum", "viscosity"), ("viscosity", "momentum")):
+            if group.get(given) is not None:
+                group.setdefault(other, None)  # the group's own choice replaces the default of the other kind
+
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
         group.setdefault("momentum", None)
+        self._refuse_unless_one(group)
+        if group["viscosity"] is None:
+            self._refuse_unless_real(group, "momentum", high=1.0)
+        else:
+            group["viscosity"] = as_real(type(self).__name__, "viscosity", group["viscosity"], "a finite viscosity > 0")
+
+    def _refuse_unless_one(self, group: Group) -> None:
         if (group["momentum"] is None) == (group["viscosity"] is None):
             raise ValueError(
                 f"{type(self).__name__} takes one of momentum and viscosity, "
                 f"got momentum={group['momentum']!r}, viscosity={group['viscosity']!r}."
             )
-        if group["viscosity"] is None:
-            self._refuse_unless_real(group, "momentum", high=1.0)
-        else:
-            group["viscosity"] = as_real(type(self).__name__, "viscosity", group["viscosity"], "a finite viscosity > 0")
+
+    def _look_up(self, group: Group) -> None:
+        super()._look_up(group)
+        self._refuse_unless_one(group)  # a scheduler of momenta writes one beside a viscosity
 
     @staticmethod
     def _momentum(k: Step, group: Group) -> Scalar:
@@ -122,8 +138,18 @@ class HeavyBall(MemoryOptimizer):
         # The kernel looks ahead with the momentum of this step; a vanishing viscosity needs the next one's.
         if self._looks_ahead and group["viscosity"] is not None:
             return False
+        if group["decoupled_weight_decay"] and group["weight_decay"]:
+            return False  # it has none
         momentum = float(self._momentum(bucket.k, group))
-        return self._fused_sgd(bucket, group, momentum, dampening=0.0, nesterov=self._looks_ahead)
+        return kernels.sgd(
+            bucket,
+            lr=float(self._lr(group)),
+            momentum=momentum,
+            dampening=0.0,
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+            nesterov=self._looks_ahead,
+        )
 
 
 class Nesterov(HeavyBall):
@@ -148,4 +174,5 @@ class Nesterov(HeavyBall):
         UAI 2019, Sec. 3.3; Su, Boyd and Candes, NeurIPS 2014.
     """
 
+    rule: ClassVar[str] = "Nesterov"
     _looks_ahead: ClassVar[bool] = True

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.memory import Memory, Polynomial
+from memgrad.method import Method
 
 Oracle = Callable[[NDArray[np.float64], int], ArrayLike]
 Rate = float | Callable[[int], float]
@@ -154,6 +155,7 @@ def adana(
     delta: float = 8.0,
     kappa: float = 0.85,
     omega: float = 4.0,
+    through_lr: bool = False,
     eps: float = 1e-8,
 ) -> NDArray[np.float64]:
     r"""ADana: see `memgrad.ADana`; both averages as sums with the weights of `Polynomial(delta)`.
@@ -166,6 +168,7 @@ def adana(
         delta: Degree of both memories.
         kappa: Exponent of the gain.
         omega: Factor of the weight decay.
+        through_lr: Whether the whole learning rate multiplies it, or the schedule over its peak.
         eps: Added to the root.
 
     Example:
@@ -173,12 +176,46 @@ def adana(
         array([1. , 0.8])
     """
     memory = Polynomial(delta)
+    peak = 1.0 if through_lr else max((_at(lr, k) for k in range(steps)), default=1.0)
 
     def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         direction: NDArray[np.float64] = g[-1] + (1 + k) ** (1 - kappa) * average(memory, g)
-        return x - _at(lr, k) * (direction / (np.sqrt(average(memory, g**2)) + eps) + omega / (k + 1) * x)
+        return x - _at(lr, k) * (direction / (np.sqrt(average(memory, g**2)) + eps) + omega / (k + 1) * x / peak)
 
     return _run(gradient, x0, steps, step, 0.0)
+
+
+def follow(
+    method: Method, gradient: Oracle, x0: ArrayLike, *, lr: Rate, steps: int, peak_lr: float | None = None
+) -> NDArray[np.float64]:
+    r"""Any method: $x_{k+1} = (1-s_k) x_k - \eta_k n_k/(\rho_k \sqrt{v_k} + \epsilon)$, by sums over the past.
+
+    Args:
+        method: The method.
+        gradient: Oracle (x, k) -> g.
+        x0: Start.
+        lr: Learning rate, or a function of k.
+        steps: Number of steps K.
+        peak_lr: The peak of the learning rate, for an independent weight decay; the largest one unless given.
+
+    Example:
+        >>> from memgrad.method import heavy_ball as polyak
+        >>> follow(polyak(0.5), lambda x, k: 1.0, [0.0], lr=1.0, steps=3).ravel()
+        array([ 0.  , -1.  , -2.5 , -4.25])
+    """
+    peak = max((_at(lr, k) for k in range(steps)), default=1.0) if peak_lr is None else peak_lr
+    decay = method.weight_decay
+    x, g = [np.asarray(x0, np.float64)], []
+    for k in range(steps):
+        newest = np.broadcast_to(np.asarray(gradient(x[-1], k), np.float64), x[-1].shape)
+        g.append(newest + decay.l2(k) * x[-1])
+        history = np.stack(g)
+        step = np.tensordot(method.mixture.weights(k), history, axes=1)
+        if method.second_memory is not None:
+            root = method.root(k, method.second_memory) * np.sqrt(average(method.second_memory, history**2))
+            step = step / (root + method.eps)
+        x.append((1 - decay.shrink(k, _at(lr, k), peak)) * x[-1] - _at(lr, k) * step)
+    return np.stack(x)
 
 
 def average(memory: Memory, history: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,17 +19,17 @@ from memgrad.paper.settings import (
     TimeWarpSettings,
 )
 from memgrad.problems.objectives import ConstantGradient, Objective, Quadratic
+from memgrad.tables import Columns
 
 Array = NDArray[np.float64]
-Columns = dict[str, NDArray[np.generic]]
 
 MEMORY, NESTEROV = "memory", "nesterov"
-"""The two contenders of all experiments here, in this order."""
+"""The two methods compared in all experiments here, in this order."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyDescent:
-    """One equation's way down: a path, its loss, and what the loss is in the mean.
+    """The descent of one equation: a path, its loss, and the expected loss.
 
     Attributes:
         x: One path, shape (n, d).
@@ -48,10 +48,10 @@ class NoisyDescent:
 
 @dataclass(frozen=True, eq=False)
 class Amplification:
-    """Two equations pushed by the same noise.
+    """Two equations driven by the same noise.
 
     Attributes:
-        settings: What was run.
+        settings: The settings.
         t: The times, shape (n,).
         memory: MG-SDE.
         nesterov: Nesterov's SDE.
@@ -63,8 +63,8 @@ class Amplification:
     nesterov: NoisyDescent
 
     def columns(self) -> Columns:
-        """The numbers of the figure, as one table."""
-        table: Columns = {"t": self.t}
+        """The numbers behind the figure, as one table."""
+        table: dict[str, NDArray[np.generic]] = {"t": self.t}
         for name, each in ((MEMORY, self.memory), (NESTEROV, self.nesterov)):
             table |= {f"{name}_x{i + 1}": each.x[:, i] for i in range(each.x.shape[1])}
             table |= {f"{name}_loss": each.loss, f"{name}_exact_mean_loss": each.exact}
@@ -138,13 +138,13 @@ class TimeWarping:
     r"""Memory and Nesterov's equation, without noise and with it.
 
     Attributes:
-        settings: What was run.
+        settings: The settings.
         t: Times of both equations, shape (n,).
         memory_x: The solution of MG-ODE at these times, shape (n, d).
         nesterov_x: The solution of Nesterov's ODE at these times.
         warped_x: The solution of MG-ODE at $\tau(t)$, the same path at Nesterov's speed.
         memory_noisy: A path of MG-SDE.
-        nesterov_noisy: A path of Nesterov's SDE, pushed by the same Brownian motion.
+        nesterov_noisy: A path of Nesterov's SDE, driven by the same Brownian motion.
     """
 
     settings: TimeWarpSettings
@@ -161,7 +161,7 @@ class TimeWarping:
         return float(np.abs(self.nesterov_x - self.warped_x).max())
 
     def columns(self) -> Columns:
-        """The numbers of the figure, as one table."""
+        """The numbers behind the figure, as one table."""
         parts = ("memory_x", "nesterov_x", "warped_x", "memory_noisy", "nesterov_noisy")
         d = self.memory_x.shape[1]
         return {"t": self.t} | {f"{name}{i + 1}": getattr(self, name)[:, i] for name in parts for i in range(d)}
@@ -212,7 +212,7 @@ def warped_solutions(
     """
     tau = time_warp(Polynomial(degree)).memory_time(t)
     both = np.unique(np.concatenate([t, tau]))
-    # Tighter than the library's tightest, because 1e-8 is to be shown over some hundred oscillations.
+    # Tighter than the library's tightest setting, because 1e-8 is claimed over some hundred oscillations.
     tight = (1e-12, 1e-14)
     memory_flow, nesterov_flow = contenders(degree, viscosity, objective, 0.0)
     memory = solve(memory_flow, both, x0, method="DOP853", tolerances=tight)
@@ -237,7 +237,7 @@ class Velocities:
     """The velocities of two equations.
 
     Attributes:
-        settings: What was run.
+        settings: The settings.
         t: The times > 0, shape (n,).
         memory: MG-SDE.
         nesterov: Nesterov's SDE.
@@ -249,8 +249,8 @@ class Velocities:
     nesterov: VelocityNoise
 
     def columns(self) -> Columns:
-        """The numbers of the figure, as one table."""
-        table: Columns = {"t": self.t}
+        """The numbers behind the figure, as one table."""
+        table: dict[str, NDArray[np.generic]] = {"t": self.t}
         for name, each in ((MEMORY, self.memory), (NESTEROV, self.nesterov)):
             table |= {f"{name}_{part}": getattr(each, part) for part in ("mean", "sd", "exact_mean", "exact_sd")}
         return table
@@ -319,7 +319,7 @@ class SecondMoments:
     """E X^2, E XV and E V^2 of two equations, arrays of shape (n, 3).
 
     Attributes:
-        settings: What was run.
+        settings: The settings.
         t: The times > 0, shape (n,).
         memory: MG-SDE, by the moment equations.
         memory_exact: MG-SDE, by the closed form.
@@ -333,7 +333,7 @@ class SecondMoments:
     nesterov: Array
 
     def columns(self) -> Columns:
-        """The numbers of the figure, as one table."""
+        """The numbers behind the figure, as one table."""
         names = ("xx", "xv", "vv")
         parts = ("memory", "memory_exact", "nesterov")
         return {"t": self.t} | {

@@ -1,31 +1,33 @@
-"""What experiments on real data say, in the form that rules ask for: paired ratios of losses, case by case.
+"""Results of experiments on real data in the form that rules ask for: paired ratios of losses, case by case.
 
 Runs of one seed start alike and see the same minibatches, so methods are compared seed by seed. A ratio of losses is
-the geometric mean over seeds, its interval the exponential of the 95 % t-interval of the mean difference of log losses:
-"A below B" is a ratio whose interval lies below 1.
+the geometric mean over seeds, and its interval the exponential of the 95 % t-interval of the mean difference of log
+losses: "A below B" is a ratio whose interval lies below 1.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
-from memgrad.paper.claims import CLAIMS, Number, Verdict, decided
+from memgrad.paper.claims import Claim, Verdict
 from memgrad.paper.scales import Scale
-from memgrad.statistics import Interval, paired_difference
+from memgrad.statistics import Estimate, paired_difference
 
 Array = NDArray[np.float64]
 
 SGD, HB = "SGD", "HB"
 LONG = ("MemSGD p=2", "MemSGD p=4")
 FAST = ("MemSGD p=100", "MemSGD p=e")
-"""The methods of long memory, and those that forget fast."""
+"""The methods with long memory, and those that forget fast."""
 
 
 @final
@@ -39,7 +41,7 @@ class Case:
         failed: Whether the rule is shown to fail in it. Neither: its interval contains the border.
     """
 
-    number: Number
+    number: Estimate
     held: bool
     failed: bool
 
@@ -51,125 +53,107 @@ class Evidence:
 
     Attributes:
         scale: The scale they were run at.
-        results: What each experiment found, by its name.
-        plateau: A function that gives the loss of the autoencoder's plateau on the examples of its full batch; see
-            `plateau_loss`. Only one claim asks for it, and it needs the data.
+        results: The results of each experiment, by its name.
+        plateau: Computes the loss of the autoencoder's plateau on the examples of its full batch; see `plateau_loss`.
+            Only one claim asks for it, and it needs the data.
+        originals: Loads the first test pictures, (pictures, height, width), for the figure of reconstructions.
     """
 
     scale: Scale
     results: Mapping[str, Results]
     plateau: Callable[[], float]
+    originals: Callable[[], NDArray[Any]]
 
     def __getitem__(self, experiment: str) -> Results:
         return self.results[experiment]
 
+    def only(self, names: Iterable[str]) -> Evidence:
+        """The evidence of these experiments alone, in this order."""
+        return replace(self, results={name: self[name] for name in names})
+
+    def about(self) -> dict[str, Any]:
+        """The scale and the experiments as plain data."""
+        specs = {
+            name: results.spec.model_dump(mode="json", exclude_none=True) for name, results in self.results.items()
+        }
+        return {"scale": dataclasses.asdict(self.scale), "experiments": specs}
+
     def final(self, experiment: str, method: str) -> Array:
-        """The final losses of a method at its selected step size, one a seed; infinite where a run diverged."""
+        """The final losses of a method at its selected step size, one per seed; infinite if the run diverged."""
         return self[experiment].final(method, "loss")
 
-    def ratio(self, name: str, experiment: str, method: str, reference: str) -> Number:
+    def ratio(self, name: str, experiment: str, method: str, reference: str) -> Estimate:
         """The final loss of a method as a multiple of the reference's."""
         return ratio(name, self.final(experiment, method), self.final(experiment, reference))
 
     def verdict(
-        self,
-        claim: str,
-        cases: Sequence[Case],
-        experiments: Sequence[str],
-        *,
-        reason: str = "",
-        reported: Sequence[Number] = (),
+        self, claim: Claim, cases: Sequence[Case], *, reason: str = "", reported: Sequence[Estimate] = ()
     ) -> Verdict:
-        """The verdict of a rule that asks for several comparisons: all must hold, and one that fails is enough.
+        """The verdict of a rule that asks for several comparisons: all must hold, and one failure is enough.
 
         Args:
-            claim: Its id.
+            claim: What is decided.
             cases: The comparisons.
-            experiments: Where they are from.
-            reason: What else there is to say.
+            reason: A remark to add.
             reported: Further numbers, which do not decide.
         """
-        held, failed = all(case.held for case in cases), any(case.failed for case in cases)
-        # What decides comes first.
-        order = sorted(cases, key=lambda case: (not case.failed, case.held))
+        order = sorted(cases, key=lambda case: (not case.failed, case.held))  # the decisive ones first
         return self.decided(
             claim,
-            held=held,
-            failed=failed,
-            numbers=[*(case.number for case in order), *reported],
-            experiments=experiments,
+            [*(case.number for case in order), *reported],
+            held=all(case.held for case in cases),
+            failed=any(case.failed for case in cases),
             reason=" ".join(filter(None, [_counted(cases), reason])),
         )
 
-    def decided(
-        self,
-        claim: str,
-        *,
-        held: bool,
-        failed: bool,
-        numbers: Sequence[Number],
-        experiments: Sequence[str],
-        reason: str,
-    ) -> Verdict:
+    def decided(self, claim: Claim, numbers: Iterable[Estimate], *, held: bool, failed: bool, reason: str) -> Verdict:
         """A verdict, left undecided if the scale decides nothing."""
-        seeds = [set(self[name].spec.seed_numbers) for name in experiments]
-        verdict = Verdict(
-            CLAIMS[claim],
-            decided(held=held, failed=failed),
-            tuple(numbers),
-            reason,
-            f"{self.scale.name}: " + "; ".join(self.described(name) for name in experiments),
-            tuple(sorted(set.intersection(*seeds))),
-        )
+        scale = f"{self.scale.name}: " + "; ".join(map(self.described, self.results))
+        seeds = sorted(set.intersection(*(set(each.spec.seed_numbers) for each in self.results.values())))
+        verdict = claim.verdict(numbers, held=held, failed=failed, reason=reason, scale=scale, seeds=seeds)
         if self.scale.decides:
             return verdict
-        reason = f"a rehearsal decides nothing; {reason}"
-        return replace(verdict, outcome="undecided", reason=reason, rehearsal=True)
+        return replace(verdict, outcome="undecided", reason=f"a rehearsal decides nothing; {reason}", rehearsal=True)
 
     def described(self, experiment: str) -> str:
-        """What was run: seeds, steps, and share of the data."""
-        spec = self[experiment].spec
-        runs = next(iter(next(iter(self[experiment].runs.values())).values()))
-        run = next(iter(runs.values()))
+        """What was run: seeds, steps and share of the data."""
+        spec, run = self[experiment].spec, any_run(self[experiment])
         share = "sample of " if spec.sample else "" if spec.examples is not None else "all "
         return f"{experiment} {len(spec.seed_numbers)} seeds, {run.steps:,} steps, {share}{run.examples:,} examples"
 
 
-def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Number:
-    """The ratio of paired positive numbers, with the interval of its logarithm's mean.
+def any_run(results: Results) -> Run:
+    """Any of the runs of an experiment: they all have the same batch size, steps and examples."""
+    return next(run for step_sizes in results.runs.values() for seeds in step_sizes.values() for run in seeds.values())
 
-    It is infinite, without an interval, if a run of the first diverged, 0 if one of the second did, and not a number
-    if both did.
+
+def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Estimate:
+    """The ratio of paired positive numbers, with the interval of the mean of its logarithm.
+
+    It is infinite, without an interval, if a run of the first diverged, 0 if one of the second did, and nan if both
+    did.
 
     Example:
         >>> print(ratio("loss A / B", [1.0, 2.0, 4.1], [2.0, 4.0, 8.0]))
         loss A / B = 0.5041 [0.4866, 0.5223]
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return exponential(name, paired_difference(np.log(above), np.log(below)))
+        return paired_difference(np.log(above), np.log(below), name=name).exp()
 
 
-def exponential(name: str, difference: Interval) -> Number:
-    """The ratio that a mean difference of logarithms is."""
-    value = math.nan if math.isnan(difference.mean) else float(np.exp(difference.mean))
-    if math.isnan(difference.low):
-        return Number(name, value)
-    return Number(name, value, float(np.exp(difference.low)), float(np.exp(difference.high)))
-
-
-def is_below(number: Number, border: float = 1.0) -> bool:
+def is_below(number: Estimate, border: float = 1.0) -> bool:
     """Whether a ratio is shown to lie below a border: its interval does, or the reference alone diverged."""
-    return number.value == 0 if number.high is None else number.high < border
+    return number.high < border if number.has_interval else number.value == 0
 
 
-def is_above(number: Number, border: float = 1.0) -> bool:
+def is_above(number: Estimate, border: float = 1.0) -> bool:
     """Whether a ratio is shown to lie above a border: its interval does, or the method alone diverged."""
-    return number.value == math.inf if number.low is None else number.low > border
+    return number.low > border if number.has_interval else number.value == math.inf
 
 
-def is_known(number: Number) -> bool:
-    """Whether anything can be said: there is an interval, or exactly one side diverged."""
-    return number.low is not None or number.value in (0.0, math.inf)
+def is_known(number: Estimate) -> bool:
+    """Whether anything is known: there is an interval, or exactly one side diverged."""
+    return number.has_interval or number.value in (0.0, math.inf)
 
 
 def _counted(cases: Sequence[Case]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ from memgrad.dynamics import (
 )
 from memgrad.memory import Polynomial
 from memgrad.memory.passport import Progress
-from memgrad.paper.claims import CLAIMS, Number, Verdict, decided
+from memgrad.paper.claims import Claim, Verdict, judge_of
 from memgrad.problems.objectives import Quadratic
+from memgrad.statistics import Estimate
 from memgrad.theory import (
     Bound,
     discrete_master,
@@ -38,7 +39,7 @@ from memgrad.theory import (
 Array = NDArray[np.float64]
 
 PROBLEMS = 400
-"""How many random problems a verdict needs."""
+"""The number of random problems that a verdict needs."""
 
 _ROUNDING = 1e-9  # of the exact moments, relatively
 
@@ -63,7 +64,7 @@ class Guarantee:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """A random quadratic with noise, a start and what the theorems ask of it."""
+    """A random quadratic with noise and a starting point, and the constants that the theorems need."""
 
     objective: Quadratic
     x0: Array
@@ -96,8 +97,8 @@ def guarantees(problems: int = PROBLEMS, *, seed: int = 0, progress: Progress | 
     """The bounds of Table 3, of Theorem discretization and of constant viscosity, on random quadratics with noise.
 
     Args:
-        problems: How many problems, >= 1.
-        seed: What they are drawn with.
+        problems: The number of problems, >= 1.
+        seed: The seed that they are drawn with.
         progress: Called as `progress(done, total)`.
 
     Example:
@@ -156,7 +157,7 @@ def _expected_loss(found: MethodMoments, hessian: Array) -> Array:
 
 
 def _ratio(true: Array, bound: Bound) -> float:
-    """The largest of true values over their bounds, apart from true values that are nothing but rounding."""
+    """The largest ratio of a true value to its bound, apart from true values that are only rounding errors."""
     # Positions are exact to about 1e-15 of the start, losses thus to 1e-30 of the first; a bound e^{-gamma t} is below.
     rounding = 1e-26 * float(true[0])
     return float(np.max(np.where(true <= rounding, 0.0, true / np.maximum(bound.value, 1e-300))))
@@ -259,33 +260,48 @@ def printed_master_ratio() -> Guarantee:
     return Guarantee("printed condition of erratum 41", float(loss[-1] * 2 * (lambdas[-1] + 1)))
 
 
-def s8(problems: int = PROBLEMS, *, seed: int = 0, progress: Progress | None = None) -> Verdict:
+@final
+@dataclass(frozen=True)
+class Guarantees:
+    """The largest ratios of true values to bounds: in their corrected and in their printed forms."""
+
+    corrected: tuple[Guarantee, ...]
+    printed: tuple[Guarantee, ...]
+    problems: int
+    seed: int
+
+
+def all_guarantees(seed: int | None = None, progress: Progress | None = None) -> Guarantees:
+    """All bounds on random problems, and the two counterexamples to printed forms."""
+    seed = 0 if seed is None else seed
+    corrected = guarantees(PROBLEMS, seed=seed, progress=progress)
+    return Guarantees(corrected, (printed_momentum_ratio(), printed_master_ratio()), PROBLEMS, seed)
+
+
+@judge_of(
+    "S8",
+    "Thms",
+    "Every bound of Tb. 3 and Thm. discretization holds (corrected forms); the printed forms of errata 38 and 41 fail.",
+    "Random problems, exact moments; counterexamples pinned.",
+    run=all_guarantees,
+)
+def s8(claim: Claim, result: Guarantees) -> Verdict:
     """All bounds hold on random problems, and the printed forms of two of them do not."""
-    return guarantee_verdict(
-        guarantees(problems, seed=seed, progress=progress),
-        (printed_momentum_ratio(), printed_master_ratio()),
-        problems=problems,
-        seed=seed,
-    )
-
-
-def guarantee_verdict(
-    corrected: tuple[Guarantee, ...], printed: tuple[Guarantee, ...], *, problems: int, seed: int
-) -> Verdict:
-    """The verdict on S8 for the largest ratios that were found."""
-    broken = [each.name for each in corrected if not each.holds]
-    kept = [each.name for each in printed if each.holds]
-    held, enough = not broken and not kept, problems >= PROBLEMS
-    reason = "all corrected bounds hold, and both printed forms fail."
-    if not held:
-        parts = [f"{name} is violated" for name in broken] + [f"the {name} is not violated" for name in kept]
-        reason = f"{', '.join(parts)}."
-    return Verdict(
-        CLAIMS["S8"],
+    broken = [each.name for each in result.corrected if not each.holds]
+    kept = [each.name for each in result.printed if each.holds]
+    held, enough = not broken and not kept, result.problems >= PROBLEMS
+    parts = [f"{name} is violated" for name in broken] + [f"the {name} is not violated" for name in kept]
+    reason = f"{', '.join(parts)}." if parts else "all corrected bounds hold, and both printed forms fail."
+    return claim.verdict(
+        [
+            Estimate(each.ratio, name=f"largest true value / bound: {each.name}")
+            for each in (*result.corrected, *result.printed)
+        ],
         # A violation counts at any scale; that there is none counts only when enough was tried.
-        decided(held=held and enough, failed=not held),
-        tuple(Number(f"largest true value / bound: {each.name}", each.ratio) for each in (*corrected, *printed)),
-        reason if enough or not held else f"no violation, but fewer than {PROBLEMS} problems were tried.",
-        f"{problems} random quadratics of up to 3 dimensions with noise, exact moments; two pinned counterexamples",
-        (seed,),
+        held=held and enough,
+        failed=not held,
+        reason=reason if enough or not held else f"no violation, but fewer than {PROBLEMS} problems were tried.",
+        scale=f"{result.problems} random quadratics of up to 3 dimensions with noise, exact moments; "
+        "two pinned counterexamples",
+        seeds=(result.seed,),
     )

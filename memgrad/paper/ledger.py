@@ -1,4 +1,4 @@
-"""What a folder has of figures and verdicts, so that nothing is made twice."""
+"""A record of the figures and verdicts in a folder, so that nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from memgrad.paper.claims import Verdict
 
 @final
 class Ledger:
-    """What a folder has of figures and verdicts, and the keys they were made under: made.json.
+    """The figures and verdicts in a folder, with the keys under which they were made: made.json.
 
     Args:
-        folder: The folder. A ledger that cannot be read counts as none.
+        folder: The folder. A ledger that cannot be read counts as empty.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,11 +31,11 @@ class Ledger:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What was made, under whichever key."""
+        """The names of everything that was made, under any key."""
         return tuple(self._entries)
 
     def files(self, name: str, key: str) -> tuple[Path, ...] | None:
-        """The files of a figure, if it was made under this key and they are all there."""
+        """The files of a figure, if it was made under this key and all of them exist."""
         found = self._entries.get(name, {})
         paths = tuple(self._folder / file for file in found.get("files", ()))
         return paths if paths and found.get("key") == key and all(path.exists() for path in paths) else None
@@ -46,7 +46,7 @@ class Ledger:
         return Verdict.from_dict(found["verdict"]) if found.get("key") == key and "verdict" in found else None
 
     def keep(self, name: str, key: str, **content: Any) -> None:
-        """Write down that something was made."""
+        """Record that something was made."""
         self._entries[name] = {"key": key, **content}
         with written_whole(self._path) as unfinished:
             unfinished.write_text(json.dumps(self._entries, indent=1) + "\n", encoding="utf-8")
@@ -54,7 +54,7 @@ class Ledger:
 
 @cache
 def source_digest() -> str:
-    """It changes when any file of memgrad's source does: what was made before may then be made otherwise now."""
+    """A digest of memgrad's source files: if any changes, earlier figures and verdicts may be out of date."""
     package = Path(__file__).parent.parent
     content = hashlib.sha256()
     for path in sorted(each for ending in ("*.py", "*.toml") for each in package.rglob(ending)):

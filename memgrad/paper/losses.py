@@ -1,4 +1,9 @@
-"""The claims about training losses: which memory is faster, and whether noise is needed."""
+"""The claims about training losses: which memory is faster, and whether noise is needed.
+
+In the rules, the loss is the full training loss; "final" is the mean of the last 5 % of the evaluations; "A below B"
+means that the 95 % t-interval of the paired difference of log losses over seeds lies below 0, and "not below" that it
+does not. Where a rule names no setting it applies to minibatches and to full batches.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from memgrad.experiments.results import Results
-from memgrad.paper.claims import Number, Verdict
+from memgrad.paper.claims import Claim, Verdict, judge_of
 from memgrad.paper.evidence import (
     FAST,
     HB,
@@ -16,105 +21,136 @@ from memgrad.paper.evidence import (
     Array,
     Case,
     Evidence,
+    any_run,
     is_above,
     is_below,
     is_known,
     ratio,
 )
-from memgrad.paper.scales import NETWORKS, PROBLEMS, SETTINGS, experiment
+from memgrad.paper.scales import NETWORKS, PROBLEMS, SETTINGS, experiment, in_both_settings
 from memgrad.problems import Problem
-from memgrad.statistics import interval, paired_difference
-
-SHARES = (0.10, 0.25, 0.50, 1.00)
-"""The shares of the steps at which R1 compares."""
-
-WITHIN = (0.9, 1.1)
-"""Ratios within 10 %."""
-
-ACCURACY = (0.68, 0.74)
+from memgrad.statistics import Estimate, interval, paired_difference
 
 
-def r1(evidence: Evidence) -> Verdict:
+@judge_of(
+    "R1",
+    "Sec. 5, Fig. results",
+    "Convex: long memory, p = 2 especially, is faster than SGD.",
+    "Covtype: p = 2 below SGD in loss at 10, 25, 50, 100 % of the steps (mini; full).",
+    needs=in_both_settings("covtype"),
+)
+def r1(claim: Claim, evidence: Evidence) -> Verdict:
     """On covtype p = 2 is below SGD at each of the four times, in both settings.
 
     It fails where p = 2 is shown to be above SGD; an interval that contains 1 leaves it open.
     """
-    names, cases = [f"covtype-{setting}" for setting in SETTINGS], []
-    for name, share in product(names, SHARES):
-        at = f"loss p=2 / SGD, {name} at {share:.0%}"
-        number = ratio(at, *(_loss_at(evidence[name], method, share) for method in (LONG[0], SGD)))
-        cases.append(Case(number, is_below(number), is_above(number)))
-    return evidence.verdict("R1", cases, names)
+    cases = []
+    for name, share in product(evidence.results, (0.10, 0.25, 0.50, 1.00)):
+        losses = (_loss_at(evidence[name], method, share) for method in (LONG[0], SGD))
+        found = ratio(f"loss p=2 / SGD, {name} at {share:.0%}", *losses)
+        cases.append(Case(found, is_below(found), is_above(found)))
+    return evidence.verdict(claim, cases)
 
 
-def r2(evidence: Evidence) -> Verdict:
+@judge_of(
+    "R2",
+    "Sec. 5, Fig. results",
+    "Networks: long memory (p = 2, p = 4) brings no gain.",
+    "On autoencoder, MLP, CNN: final loss of p = 2 and p = 4 not below SGD.",
+    needs=in_both_settings(*NETWORKS),
+)
+def r2(claim: Claim, evidence: Evidence) -> Verdict:
     """On no network, in no setting, is the final loss of p = 2 or p = 4 below SGD's.
 
     "Not below" is the negation of "below": an interval that contains 1 holds, and is shown.
     """
-    names, cases = [f"{problem}-{setting}" for problem in NETWORKS for setting in SETTINGS], []
-    for name, method in product(names, LONG):
-        number = evidence.ratio(f"final loss {method} / SGD, {name}", name, method, SGD)
-        cases.append(_not(number, is_below(number)))
-    return evidence.verdict("R2", cases, names, reason="An interval that contains 1 counts as not below.")
+    found = [_to_sgd(evidence, name, method) for name, method in product(evidence.results, LONG)]
+    cases = [_not(each, is_below(each)) for each in found]
+    return evidence.verdict(claim, cases, reason="An interval that contains 1 counts as not below.")
 
 
-def r3(evidence: Evidence) -> Verdict:
+@judge_of(
+    "R3",
+    "Sec. 5, Fig. results",
+    "Short memory (p = 100, e) is at least as good as SGD, except on the CNN.",
+    "Final loss not above SGD on covtype, autoencoder, MLP; above or equal on the CNN.",
+    needs=in_both_settings(*PROBLEMS),
+)
+def r3(claim: Claim, evidence: Evidence) -> Verdict:
     """The final loss of p = 100 and p = e is not above SGD's on three problems, and not below it on the CNN.
 
-    "Above or equal" is "not below": what cannot be told from SGD counts as equal to it, and the interval is shown.
+    "Above or equal" is "not below": a ratio that cannot be told from 1 counts as equal, and the interval is shown.
     """
-    names, cases = [f"{problem}-{setting}" for problem in PROBLEMS for setting in SETTINGS], []
-    for name, method in product(names, FAST):
-        number = evidence.ratio(f"final loss {method} / SGD, {name}", name, method, SGD)
-        cases.append(_not(number, (is_below if name.startswith("cnn") else is_above)(number)))
-    return evidence.verdict("R3", cases, names, reason="An interval that contains 1 counts as equal.")
+    cases = []
+    for name, method in product(evidence.results, FAST):
+        found = _to_sgd(evidence, name, method)
+        cases.append(_not(found, (is_below if name.startswith("cnn") else is_above)(found)))
+    return evidence.verdict(claim, cases, reason="An interval that contains 1 counts as equal.")
 
 
-def r7(evidence: Evidence) -> Verdict:
+@judge_of(
+    "R7",
+    "Sec. 5",
+    "Fast forgetting (p = 100, e) is as good as HB.",
+    "Final loss ratio within 10 %.",
+    needs=in_both_settings(*PROBLEMS),
+)
+def r7(claim: Claim, evidence: Evidence) -> Verdict:
     """The final loss of p = 100 and p = e over that of heavy ball at its best step size is in [.9, 1.1].
 
     It holds where the whole interval is inside, and fails where all of it is outside, on either side.
     """
-    names, cases = [f"{problem}-{setting}" for problem in PROBLEMS for setting in SETTINGS], []
-    for name, method in product(names, FAST):
-        number = evidence.ratio(f"final loss {method} / HB, {name}", name, method, HB)
-        cases.append(_inside(number, *WITHIN))
-    return evidence.verdict("R7", cases, names)
+    low, high = 0.9, 1.1
+    found = [
+        evidence.ratio(f"final loss {method} / HB, {name}", name, method, HB)
+        for name, method in product(evidence.results, FAST)
+    ]
+    return evidence.verdict(claim, [_inside(each, low, high) for each in found])
 
 
-def r8(evidence: Evidence) -> Verdict:
-    """The edge over SGD, log SGD's final loss - log the method's, is larger in full batch than in minibatches.
+@judge_of(
+    "R8",
+    "Sec. 5",
+    "The edge of HB and fast forgetting over SGD is larger in full batch than in mini batch.",
+    "Difference of log-loss differences, CI above 0.",
+    needs=in_both_settings(*PROBLEMS),
+)
+def r8(claim: Claim, evidence: Evidence) -> Verdict:
+    """The edge over SGD is larger in full batch than in minibatches.
 
-    The two differences are taken seed by seed: the initial parameters of a seed are the same in both settings. It
-    fails where the interval lies below 0.
+    The edge is the log final loss of SGD minus that of the method. The two settings are compared seed by seed: the
+    initial parameters of a seed are the same in both. It fails where the interval lies below 0.
     """
-    names, cases = [f"{problem}-{setting}" for problem in PROBLEMS for setting in SETTINGS], []
+    cases = []
     for problem, method in product(PROBLEMS, (HB, *FAST)):
         mini, full = (_edge(evidence, f"{problem}-{setting}", method) for setting in SETTINGS)
-        found = paired_difference(full, mini)
-        known = not np.isnan(found.low)
-        ends = (found.low, found.high) if known else (None, None)
-        number = Number(f"edge of {method} in full - mini batch, {problem}", found.mean, *ends)
-        cases.append(Case(number, known and found.low > 0, known and found.high < 0))
-    return evidence.verdict("R8", cases, names)
+        found = paired_difference(full, mini, name=f"edge of {method} in full - mini batch, {problem}")
+        cases.append(Case(found, found.low > 0, found.high < 0))
+    return evidence.verdict(claim, cases)
 
 
-def r9(evidence: Evidence) -> Verdict:
+@judge_of(
+    "R9",
+    "Sec. 5",
+    "Noise is not needed: full-batch runs reach similar loss and leave the autoencoder's saddle.",
+    "Full-batch loss at the end below the plateau loss; ratio to mini batch reported.",
+    needs=in_both_settings(*NETWORKS),
+)
+def r9(claim: Claim, evidence: Evidence) -> Verdict:
     """In full batch all methods, at their step sizes, end below the loss of the autoencoder's plateau.
 
-    The plateau is that of an output which does not depend on the input. Whoever has not left it after fewer steps than
-    the paper's scale has might still do so, which leaves the claim open. The ratios to minibatches do not decide.
+    The plateau is the loss of an output that does not depend on the input. A method that has not left it after fewer
+    steps than the paper's scale has might still do so, which leaves the claim open. The ratios to minibatches do not
+    decide.
     """
     name, plateau = "autoencoder-full", evidence.plateau()
-    results = evidence[name]
-    asked = experiment(name)
-    enough = results.spec.steps is not None and asked.steps is not None and results.spec.steps >= asked.steps
+    steps, asked = evidence[name].spec.steps, experiment(name).steps
+    enough = steps is not None and asked is not None and steps >= asked
     cases = []
-    for method in results.methods:
+    for method in evidence[name].methods:
         final = evidence.final(name, method)
-        number = ratio(f"final loss {method} / plateau, {name}", final, np.full(len(final), plateau))
-        cases.append(Case(number, is_below(number), enough and is_above(number)))
+        found = ratio(f"final loss {method} / plateau, {name}", final, np.full(len(final), plateau))
+        cases.append(Case(found, is_below(found), enough and is_above(found)))
     reported = [
         ratio(
             f"final loss of SGD, full / mini batch, {problem} (does not decide)",
@@ -122,27 +158,35 @@ def r9(evidence: Evidence) -> Verdict:
         )
         for problem in NETWORKS
     ]
-    both = [f"{problem}-{setting}" for problem in NETWORKS for setting in SETTINGS]
-    return evidence.verdict("R9", cases, both, reason=f"The plateau is at {plateau:.4g}.", reported=reported)
+    return evidence.verdict(claim, cases, reason=f"The plateau is at {plateau:.4g}.", reported=reported)
 
 
-def r10(evidence: Evidence) -> Verdict:
+@judge_of(
+    "R10",
+    "App. G, Fig. exp_acc",
+    "Covtype accuracy reaches about 70 % and no more.",
+    "Best training accuracy in [.68, .74].",
+    needs=in_both_settings("covtype"),
+)
+def r10(claim: Claim, evidence: Evidence) -> Verdict:
     """The best training accuracy on covtype, over methods and evaluations of both settings, is in [.68, .74].
 
     It is the largest mean over seeds; it holds where the whole interval is inside, and fails where all of it is
     outside.
     """
-    names = [f"covtype-{setting}" for setting in SETTINGS]
-    found = [_best_accuracy(evidence[name], method, name) for name in names for method in evidence[name].methods]
-    best = max(found, key=lambda number: -1.0 if np.isnan(number.value) else number.value)
-    case = _inside(best, *ACCURACY)
-    others = [number for number in found if number is not best]
+    low, high = 0.68, 0.74
+    found = [
+        _best_accuracy(results, method, name)
+        for name, results in evidence.results.items()
+        for method in results.methods
+    ]
+    best = max(found, key=lambda each: -1.0 if np.isnan(each.value) else each.value)
+    case = _inside(best, low, high)
     return evidence.decided(
-        "R10",
+        claim,
+        [best, *(each for each in found if each is not best)],
         held=case.held,
         failed=case.failed,
-        numbers=[best, *others],
-        experiments=names,
         reason=f"the best accuracy is {best.value:.3f}.",
     )
 
@@ -164,10 +208,13 @@ def plateau_loss(problem: Problem) -> float:
     return float(-(inside * np.log(inside) + (1 - inside) * np.log1p(-inside)).sum())
 
 
+def _to_sgd(evidence: Evidence, name: str, method: str) -> Estimate:
+    return evidence.ratio(f"final loss {method} / SGD, {name}", name, method, SGD)
+
+
 def _loss_at(results: Results, method: str, share: float) -> Array:
-    """The losses after a share of the steps, one a seed; infinite where a run diverged before."""
-    curve = results.curve(method, "loss")
-    steps = next(iter(next(iter(results.runs[method].values())).values())).steps
+    """The losses after a share of the steps, one per seed; infinite where a run diverged before."""
+    curve, steps = results.curve(method, "loss"), any_run(results).steps
     place = np.flatnonzero(curve.steps == round(share * steps))
     values = curve.values[place[0]] if len(place) else np.full(len(curve.seeds), np.nan)
     gone = [curve.diverged.get(seed, steps + 1) <= share * steps for seed in curve.seeds]
@@ -179,21 +226,19 @@ def _edge(evidence: Evidence, name: str, method: str) -> Array:
         return np.asarray(np.log(evidence.final(name, SGD)) - np.log(evidence.final(name, method)))
 
 
-def _best_accuracy(results: Results, method: str, name: str) -> Number:
-    curve = results.curve(method, "accuracy")
+def _best_accuracy(results: Results, method: str, name: str) -> Estimate:
+    curve, label = results.curve(method, "accuracy"), f"best accuracy {method}, {name}"
     means = curve.values.mean(axis=1)
     if np.isnan(means).all():
-        return Number(f"best accuracy {method}, {name}", float("nan"))
-    found = interval(curve.values[np.nanargmax(means)])
-    ends = (None, None) if np.isnan(found.low) else (found.low, found.high)
-    return Number(f"best accuracy {method}, {name}", found.mean, *ends)
+        return Estimate(np.nan, name=label)
+    return interval(curve.values[np.nanargmax(means)], name=label)
 
 
-def _not(number: Number, fails: bool) -> Case:
-    """A case that holds unless it is shown to fail; open if nothing can be said."""
-    return Case(number, is_known(number) and not fails, fails)
+def _not(found: Estimate, fails: bool) -> Case:
+    """A case that holds unless it is shown to fail; open if nothing is known."""
+    return Case(found, is_known(found) and not fails, fails)
 
 
-def _inside(number: Number, low: float, high: float) -> Case:
-    inside = number.low is not None and number.high is not None and number.low >= low and number.high <= high
-    return Case(number, inside, is_below(number, low) or is_above(number, high))
+def _inside(found: Estimate, low: float, high: float) -> Case:
+    inside = found.low >= low and found.high <= high
+    return Case(found, inside, is_below(found, low) or is_above(found, high))

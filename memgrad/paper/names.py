@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from memgrad.paper.catalogue import FIGURES
-from memgrad.paper.claims import CLAIMS
-from memgrad.paper.realdata import JUDGES
 from memgrad.paper.scales import EXPERIMENTS
-from memgrad.paper.training import TRAINING_FIGURES
+from memgrad.paper.verdicts import JUDGES
+from memgrad.suggestions import did_you_mean
 
-FIGURE_NAMES = (*FIGURES, *TRAINING_FIGURES)
-NAMES = (*FIGURE_NAMES, *CLAIMS)
+NAMES = (*FIGURES, *JUDGES)
 """All that can be reproduced, by name: figures, then claims."""
 
 
 def chosen(names: Iterable[str]) -> tuple[str, ...]:
-    """The figures and claims with these names, all of them if there is none; capitals do not matter.
+    """The figures and claims with these names, or all if no name is given; case does not matter.
 
     Example:
         >>> chosen(["results", "r4"])
@@ -25,7 +22,7 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
         >>> chosen(["result"])
         Traceback (most recent call last):
         ...
-        ValueError: unknown figure or claim 'result'. The nearest: results. All figures: memories, hb-amplification, \
+        ValueError: unknown figure or claim 'result'; did you mean 'results'? All figures: memories, hb-amplification, \
 time-warp, verif-noise, quadratic-variance, verif-noise-quadratic, bound-beta, bound-beta-2, odes, p-verification, \
 results, gradnorm, acc, stepnorm, padam, rec, step-sizes, ratios. All claims: S1, S2, S3, S4, S5, S6, S7, S8, R1, R2, \
 R3, R4, R5, R6, R7, R8, R9, R10, A1.
@@ -33,11 +30,9 @@ R3, R4, R5, R6, R7, R8, R9, R10, A1.
     found, by_lower = [], {name.lower(): name for name in NAMES}
     for name in names:
         if name.lower() not in by_lower:
-            near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-            hint = f" The nearest: {', '.join(by_lower[each] for each in near)}." if near else ""
             raise ValueError(
-                f"unknown figure or claim {name!r}.{hint} All figures: {', '.join(FIGURE_NAMES)}. "
-                f"All claims: {', '.join(CLAIMS)}."
+                f"unknown figure or claim {name!r}{did_you_mean(name, NAMES)} All figures: {', '.join(FIGURES)}. "
+                f"All claims: {', '.join(JUDGES)}."
             )
         found.append(by_lower[name.lower()])
     return tuple(name for name in NAMES if name in found) or NAMES
@@ -56,6 +51,4 @@ def needed(names: Iterable[str]) -> tuple[str, ...]:
 
 def needs_of(name: str) -> tuple[str, ...]:
     """The experiments on real data that a figure or a claim needs."""
-    if name in TRAINING_FIGURES:
-        return TRAINING_FIGURES[name].needs
-    return JUDGES[name].needs if name in JUDGES else ()
+    return FIGURES[name].needs if name in FIGURES else JUDGES[name].needs

@@ -1,4 +1,4 @@
-"""App. F: momentum and memory as ordinary differential equations on Su's quadratic, and how fast each falls."""
+"""App. F: momentum and memory as ordinary differential equations on Su's quadratic, and how fast each loss falls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from memgrad.memory import Exponential, Memory, Polynomial
 from memgrad.memory.passport import Progress
 from memgrad.paper.settings import OdesSettings
 from memgrad.problems.objectives import Quadratic
+from memgrad.tables import Columns
 
 Array = NDArray[np.float64]
-Columns = dict[str, NDArray[np.generic]]
 
 HEAVY_BALL_WINDOW = (1e2, 1e3)
 MEMORY_WINDOW = (1e4, 1e6)
-"""Where slopes are fitted: late enough for Bessel functions to have their final envelope, to about 1 %."""
+"""The windows in which slopes are fitted: late enough for the envelopes of Bessel functions, to about 1 %."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +31,13 @@ class Descent:
         kind: `momentum` or `memory`.
         forgetting: The name of the memory in the paper's table.
         power: q or p, or None for the exponential ones.
-        path: The solution at even times, for a drawing, shape (m, d).
+        path: The solution at evenly spaced times, to be drawn, shape (m, d).
         t: Times from 0.1 to the end, many to each oscillation, shape (n,).
         x: The solution at these times, shape (n, d).
         loss: f along it, shape (n,).
         exact_t: Times of the exact solution, shape (n,); empty where it has no closed form.
         exact_loss: f along the exact solution.
-        evaluations: How many gradients the solver took.
+        evaluations: The number of gradients that the solver evaluated.
     """
 
     label: str
@@ -65,7 +65,7 @@ class Odes:
     """The equations of the paper's table, momentum first.
 
     Attributes:
-        settings: What was run.
+        settings: The settings.
         descents: All solutions.
     """
 
@@ -109,7 +109,7 @@ def momentum_and_memory_odes(settings: OdesSettings | None = None, *, progress: 
 
 
 def _fine_times(kind: str, end: float) -> Array:
-    """Even in the logarithm first, then even in what oscillations are even in: t for momentum, sqrt(t) for memory."""
+    """Evenly spaced in log t at first, then as the oscillations are: in t for momentum, in sqrt(t) for memory."""
     power = 1.0 if kind == "momentum" else 0.5
     late = min(end, (HEAVY_BALL_WINDOW if kind == "momentum" else MEMORY_WINDOW)[0])
     early = np.geomspace(0.1, late, 4_000)

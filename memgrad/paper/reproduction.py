@@ -1,4 +1,4 @@
-"""The paper, reproduced: run what is missing, draw the figures, decide the claims, and keep what was made."""
+"""Reproducing the paper: run the missing experiments, draw the figures, decide the claims, and keep the results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -14,38 +14,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad import figures, tables
-from memgrad.experiments.choice import digest_of
+from memgrad.experiments.digests import digest_of
 from memgrad.experiments.driver import Listener, Outcome, Silent, execute, known_facts, results_of
-from memgrad.experiments.engines.engine import Engine
-from memgrad.experiments.provenance import provenance
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
-from memgrad.experiments.train import PICTURES
+from memgrad.experiments.storing.provenance import provenance
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines.engine import Engine
+from memgrad.experiments.training.train import PICTURES
 from memgrad.files import written_whole
 from memgrad.paper.catalogue import FIGURES
-from memgrad.paper.claims import CLAIMS, Verdict
+from memgrad.paper.claims import Verdict
 from memgrad.paper.evidence import Evidence
+from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.losses import plateau_loss
-from memgrad.paper.names import FIGURE_NAMES, NAMES, chosen, needed, needs_of
+from memgrad.paper.names import NAMES, chosen, needed, needs_of
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
-from memgrad.paper.realdata import JUDGES
+from memgrad.paper.progress import Countdown
 from memgrad.paper.scales import Scale, experiment, known, scales
-from memgrad.paper.training import TRAINING_FIGURES, draw_rows
+from memgrad.paper.verdicts import JUDGES
 
 
 @final
 @dataclass(frozen=True)
 class Made:
-    """What became of an experiment on real data.
+    """An experiment on real data whose runs are complete.
 
     Attributes:
         name: Its name.
-        spec: What was asked for, as plain data.
-        runs: How many runs it has.
-        trained: How many of them were trained now.
-        abouts: Where, when and with which versions its rows were made, and what that cost: one for each chunk of them.
+        spec: Its specification, as plain data.
+        runs: The number of its runs.
+        trained: The number of runs that were trained in this call.
+        abouts: The provenance of its rows, one entry for each chunk: machine, time, versions and cost.
     """
 
     name: str
@@ -58,16 +59,16 @@ class Made:
 @final
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """All that was reproduced: what a report needs.
+    """Everything that was reproduced, for the report.
 
     Attributes:
         scale: The scale of the experiments on real data.
-        asked: The figures and claims that were asked for. The folder may have others, which are part of it too.
+        asked: The figures and claims that were asked for. Others that are in the folder are included too.
         figures: The files of each figure by its name: pictures, the numbers behind them (.csv), and settings (.json).
         verdicts: The claims that were decided, in their order.
-        experiments: What became of each experiment on real data that was needed and is complete.
-        skipped: What is missing, by the name of the experiment, figure or claim, and why.
-        interrupted: Whether it was stopped before its end.
+        experiments: The experiments on real data that were needed and are complete, by name.
+        skipped: Why each missing experiment, figure or claim is missing, by its name.
+        interrupted: Whether it was stopped before it had finished.
         seconds: How long it took.
         about: Versions, commit and machine of this call.
     """
@@ -84,11 +85,21 @@ class Reproduction:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for is there."""
+        """Whether nothing that was asked for is missing."""
         return not self.skipped and not self.interrupted
 
+    @property
+    def runs(self) -> int:
+        """The number of runs in all experiments."""
+        return sum(made.runs for made in self.experiments.values())
+
+    @property
+    def trained(self) -> int:
+        """How many of them were trained by this call."""
+        return sum(made.trained for made in self.experiments.values())
+
     def scoreboard(self) -> dict[str, Any]:
-        """The verdicts and what they rest on as plain data; numbers that are not finite are None."""
+        """The verdicts and the experiments behind them as plain data; numbers that are not finite are None."""
         board = {
             "scale": asdict(self.scale),
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
@@ -103,9 +114,23 @@ class Reproduction:
 
 
 def unfinished(names: Iterable[str], scale: str, store: Store) -> tuple[str, ...]:
-    """The experiments on real data that figures and claims need and the store does not have all runs of."""
+    """The experiments on real data that figures and claims need and that are not complete in the store."""
     wanted = needed(chosen(names))
     return tuple(name for name in wanted if _in_store(experiment(name, scale), store)[0] is None)
+
+
+def countdown(names: Iterable[str], scale: str, store: Store, seconds: Mapping[str, float] | None) -> Countdown:
+    """How long the training will still take.
+
+    Args:
+        names: Figures and claims; all if there are none.
+        scale: The scale of the experiments.
+        store: The rows of the runs that are finished.
+        seconds: What each experiment is expected to take, if that was measured. Otherwise all take the same time.
+    """
+    names = tuple(names)
+    expected = dict.fromkeys(unfinished(names, scale, store), 1.0) if seconds is None else seconds
+    return Countdown({name: expected.get(name, 0.0) for name in needed(chosen(names))}, in_seconds=seconds is not None)
 
 
 def reproduce(
@@ -120,19 +145,19 @@ def reproduce(
     device: str | None = None,
     formats: Sequence[str] = ("png", "svg"),
 ) -> Reproduction:
-    """Run what is missing, draw figures and decide claims. What was made before and would be the same is kept.
+    """Run the missing experiments, draw figures and decide claims. Earlier results that are still valid are kept.
 
-    Called from a script, it must be under `if __name__ == "__main__":`, because processes that import it do the work.
+    In a script, call it under `if __name__ == "__main__":`, because worker processes import the script.
 
     Args:
-        names: Figures and claims; all of them if there is none.
+        names: Figures and claims; all by default.
         scale: One of `memgrad.paper.scales.scales()`.
         store: Where the rows of experiments are kept.
         out: The folder for figures, their numbers, and scoreboard.json.
-        engine: Makes what trains, when something is to be trained; None to take only what the store has.
-        listening: Makes what is told of the training of an experiment, given its name.
-        told: Called with a line on what is being done.
-        device: Where to train.
+        engine: Makes the engine, if anything is to be trained; None to use only the rows in the store.
+        listening: Makes the listener to the training of an experiment, given its name.
+        told: Called with a line of text at each stage.
+        device: The device to train on.
         formats: The formats of the figures.
     """
     wanted = chosen(names)
@@ -152,29 +177,28 @@ def reproduce(
     ).carry_out()
 
 
+@dataclass
 class _Reproducing:
-    def __init__(
-        self,
-        wanted: tuple[str, ...],
-        scale: Scale,
-        store: Store,
-        out: Path,
-        engine: Callable[[], Engine] | None,
-        listening: Callable[[str], AbstractContextManager[Listener]],
-        told: Callable[[str], None],
-        device: str | None,
-        formats: tuple[str, ...],
-    ) -> None:
-        self._wanted, self._scale, self._store, self._out = wanted, scale, store, out
-        self._engine, self._listening, self._told = engine, listening, told
-        self._device, self._formats = device, formats
-        self._ledger = Ledger(out)
-        self._results: dict[str, Results] = {}
-        self._experiments: dict[str, Made] = {}
-        self._figures: dict[str, tuple[Path, ...]] = {}
-        self._verdicts: dict[str, Verdict] = {}
-        self._skipped: dict[str, str] = {}
-        self._interrupted = False
+    """A call of `reproduce`: its arguments, and what it has made so far."""
+
+    _wanted: tuple[str, ...]
+    _scale: Scale
+    _store: Store
+    _out: Path
+    _engine: Callable[[], Engine] | None
+    _listening: Callable[[str], AbstractContextManager[Listener]]
+    _told: Callable[[str], None]
+    _device: str | None
+    _formats: tuple[str, ...]
+    _results: dict[str, Results] = field(default_factory=dict)
+    _experiments: dict[str, Made] = field(default_factory=dict)
+    _figures: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    _verdicts: dict[str, Verdict] = field(default_factory=dict)
+    _skipped: dict[str, str] = field(default_factory=dict)
+    _interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self._ledger = Ledger(self._out)
 
     def carry_out(self) -> Reproduction:
         began = time.monotonic()
@@ -186,8 +210,8 @@ class _Reproducing:
         found = Reproduction(
             self._scale,
             self._wanted,
-            {name: self._figures[name] for name in FIGURE_NAMES if name in self._figures},
-            tuple(self._verdicts[name] for name in CLAIMS if name in self._verdicts),
+            {name: self._figures[name] for name in FIGURES if name in self._figures},
+            tuple(self._verdicts[name] for name in JUDGES if name in self._verdicts),
             self._experiments,
             self._skipped,
             self._interrupted,
@@ -203,9 +227,9 @@ class _Reproducing:
     def _synthetic(self) -> None:
         key = source_digest()
         todo = [name for name in self._wanted if not needs_of(name) and not self._is_kept(name, key)]
-        titles = {name: FIGURES[name].title if name in FIGURES else CLAIMS[name].statement for name in todo}
+        titles = {name: FIGURES[name].title if name in FIGURES else JUDGES[name].claim.statement for name in todo}
         if todo:
-            self._told(f"What needs no data: {', '.join(todo)}")
+            self._told(f"Without data: {', '.join(todo)}")
         count = len(pieces_of(todo))
         for i, piece in enumerate(make_pieces(todo, self._out, self._formats), 1):
             for name, files in piece.files.items():
@@ -234,7 +258,7 @@ class _Reproducing:
         spec = experiment(name, self._scale.name)
         try:
             with self._listening(name) as listener:
-                # Its workers are kept for the next experiment: each takes seconds to start.
+                # The workers are kept for the next experiment: each takes seconds to start.
                 outcome = execute(spec, self._store, engine, listener=listener, device=self._device, close=False)
         except OSError as error:
             if not _is_about_data(error):
@@ -248,7 +272,7 @@ class _Reproducing:
         self._complete(name, spec, results_of(spec, self._store), outcome.trained)
 
     def _take(self, name: str, spec: Spec) -> None:
-        """Take an experiment from the store, if all of it is there; no data set is asked for."""
+        """Take an experiment from the store if it is complete; no data set is loaded."""
         results, there = _in_store(spec, self._store)
         if results is None:
             again = f"`memgrad reproduce --scale {self._scale.name}` trains what is missing"
@@ -263,8 +287,8 @@ class _Reproducing:
         self._experiments[name] = Made(name, plain, len(runs), trained, self._store.abouts(runs))
 
     def _real(self) -> None:
-        """Figures and claims on real data whose experiments are complete; what lacks one is skipped, and says so."""
-        evidence = Evidence(self._scale, self._results, self._plateau)
+        """Figures and claims on real data whose experiments are complete; the others are skipped with a reason."""
+        evidence = Evidence(self._scale, self._results, self._plateau, self._originals)
         for name in self._wanted:
             if not (needs := needs_of(name)):
                 continue
@@ -284,31 +308,31 @@ class _Reproducing:
     def _from_rows(self, name: str, evidence: Evidence, key: str) -> None:
         if self._is_kept(name, key):
             return
-        if name in TRAINING_FIGURES:
-            self._told(f"{name}: {TRAINING_FIGURES[name].title}")
-            drawn = draw_rows(name, evidence, self._originals)
-            self._keep_figure(name, save_picture(name, drawn, self._out, self._formats), key)
+        if name in FIGURES:
+            self._told(f"{name}: {FIGURES[name].title}")
+            picture = draw(name, evidence=evidence)
+            self._keep_figure(name, save_picture(name, picture, self._out, self._formats), key)
         else:
             self._keep_verdict(name, JUDGES[name].decide(evidence), key)
 
     def _key(self, needs: Sequence[str]) -> str:
-        """It changes when rows, the scale or the code do."""
+        """A key that changes when the rows, the scale or the code change."""
         runs = [(each, sorted(self._results[each].rows.runs)) for each in needs]
         return digest_of(source_digest(), self._scale.name, json.dumps(runs))
 
     def _plateau(self) -> float:
-        return plateau_loss(self._results["autoencoder-full"].spec.choice.load())
+        return plateau_loss(self._results["autoencoder-full"].spec.problem_choice.load())
 
     def _originals(self) -> NDArray[Any]:
-        problem = self._results["autoencoder-mini"].spec.choice.load()
+        problem = self._results["autoencoder-mini"].spec.problem_choice.load()
         assert problem.test is not None
         return np.asarray(problem.test[0][:PICTURES].reshape(-1, 28, 28).cpu().numpy())
 
-    # --- what was made -----------------------------------------------------------------------------------------------
+    # --- the folder --------------------------------------------------------------------------------------------------
 
     def _is_kept(self, name: str, key: str) -> bool:
-        """Whether the folder has it as it would be made now; then it is taken."""
-        if name in CLAIMS:
+        """Whether the folder has it in its current form, in which case it is taken from there."""
+        if name in JUDGES:
             verdict = self._ledger.verdict(name, key)
             if verdict is not None:
                 self._verdicts[name] = verdict
@@ -320,7 +344,7 @@ class _Reproducing:
         return True
 
     def _keep_others(self) -> None:
-        """Take what the folder has, was not asked for and is as it would be made now: a report is of all of it."""
+        """Take what else the folder has in its current form: the report covers all of it."""
         others = [name for name in NAMES if name not in self._wanted and name in self._ledger.names]
         skipped = dict(self._skipped)
         for name in needed(others):
@@ -342,8 +366,8 @@ class _Reproducing:
 
 
 def _in_store(spec: Spec, store: Store) -> tuple[Results | None, int]:
-    """What an experiment found, if the store has all its runs, and how many it has; no data set is loaded."""
-    facts = known_facts(spec.choice, store)
+    """The results of an experiment if the store has all its runs, and how many it has; no data set is loaded."""
+    facts = known_facts(spec.problem_choice, store)
     if facts is None:
         return None, 0
     results = results_of(spec, store, facts=facts)

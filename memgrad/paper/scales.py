@@ -1,19 +1,19 @@
-"""The paper's experiments on real data, at three scales: what is run, as data."""
+"""The paper's experiments on real data, as specifications at three scales."""
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from memgrad.experiments.spec import Spec
+from memgrad.suggestions import did_you_mean
 
-FOLDER = Path(__file__).parent
+if TYPE_CHECKING:
+    from memgrad.experiments.planning.spec import Spec
 
 PROBLEMS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,8 +29,19 @@ NETWORKS = ("autoencoder", "mlp", "cnn")
 SETTINGS = ("mini", "full")
 """Minibatches, and all examples at every step."""
 
+
+def in_both_settings(*problems: str) -> tuple[str, ...]:
+    """The names of the experiments on these problems, in minibatches and in full batches.
+
+    Example:
+        >>> in_both_settings("covtype")
+        ('covtype-mini', 'covtype-full')
+    """
+    return tuple(f"{problem}-{setting}" for problem in problems for setting in SETTINGS)
+
+
 POLYADAM = "polyadam"
-EXPERIMENTS = (*(f"{problem}-{setting}" for problem in PROBLEMS for setting in SETTINGS), POLYADAM)
+EXPERIMENTS = (*in_both_settings(*PROBLEMS), POLYADAM)
 """The names of all experiments on real data."""
 
 GRID = (1.0, 0.1, 0.05, 0.01, 0.005, 0.001, 5e-4, 1e-4, 5e-5, 1e-5)
@@ -40,11 +51,11 @@ GRID = (1.0, 0.1, 0.05, 0.01, 0.005, 0.001, 5e-4, 1e-4, 5e-5, 1e-5)
 @final
 @dataclass(frozen=True)
 class Scale:
-    """How large the paper's experiments are made.
+    """The size of the paper's experiments.
 
     Attributes:
         name: `quick`, `laptop` or `paper`.
-        about: What it is, in a line.
+        about: A description in one line.
         decides: Whether it can decide claims on real data; a rehearsal cannot, whatever its numbers are.
     """
 
@@ -62,7 +73,7 @@ def scales() -> Mapping[str, Scale]:
         {'quick': False, 'laptop': True, 'paper': True}
     """
     return MappingProxyType(
-        {name: Scale(name, each["about"], each["decides"]) for name, each in _table().items()},
+        {name: Scale(name, each["about"], each["decides"]) for name, each in _read("scales.toml").items()},
     )
 
 
@@ -79,29 +90,37 @@ def experiment(name: str, scale: str = "paper") -> Spec:
         >>> experiment("mlp-mini", "laptops")
         Traceback (most recent call last):
         ...
-        ValueError: unknown scale 'laptops'. Did you mean 'laptop'? Known: quick, laptop, paper.
+        ValueError: unknown scale 'laptops'; did you mean 'laptop'? Known: quick, laptop, paper.
     """
+    from memgrad.experiments.planning.spec import Spec  # here, because it loads torch
+
     known("experiment", name, EXPERIMENTS)
     known("scale", scale, scales())
-    path = FOLDER / "experiments" / f"{name}.toml"
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    changes = dict(_table()[scale].get(name, {}))
+    data = _at_the_papers_scale(name)
+    changes = dict(_read("scales.toml")[scale].get(name, {}))
     step_sizes = dict(changes.pop("lr", {}))
     when = {key: changes.pop(key) for key in ("times", "gradient_examples") if key in changes}
     data["evaluate"] = {**data["evaluate"], **when}
-    data["methods"] = [
-        {**method, "lr": step_sizes.pop(method["name"], method["lr"])} if step_sizes else method
-        for method in data["methods"]
-    ]
-    if step_sizes:
+    if unknown := step_sizes.keys() - {method["name"] for method in data["methods"]}:
         raise ValueError(
-            f"scales.toml has step sizes for {', '.join(step_sizes)}, which {path.name} has no methods of."
+            f"scales.toml has step sizes for {', '.join(sorted(unknown))}, which {name} has no methods of."
         )
-    return Spec.of({**data, **changes}, where=f"{path.name} at the scale {scale}")
+    data["methods"] = [
+        {**method, "lr": step_sizes.get(method["name"], method.get("lr", list(GRID)))} for method in data["methods"]
+    ]
+    return Spec.of({**data, **changes}, where=f"{name} at the scale {scale}")
+
+
+def _at_the_papers_scale(name: str) -> dict[str, Any]:
+    """An experiment as plain data: the common part, its problem and its setting, the later overriding the earlier."""
+    table = _read("experiments.toml")
+    problem, _, setting = name.rpartition("-")
+    own = table[name] if name == POLYADAM else {**table[problem], **table[problem][setting]}
+    return {"name": name, **table["common"], **{key: own[key] for key in own if key not in SETTINGS}}
 
 
 def known(kind: str, name: str, names: Iterable[str]) -> str:
-    """The name, if it is one of `names`; else an error that says which is nearest.
+    """The name if it is one of `names`; otherwise an error that suggests the nearest.
 
     Example:
         >>> known("scale", "laptop", scales())
@@ -109,12 +128,10 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
     """
     names = list(names)
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+        raise ValueError(f"unknown {kind} {name!r}{did_you_mean(name, names)} Known: {', '.join(names)}.")
     return name
 
 
 @cache
-def _table() -> Mapping[str, Any]:
-    return MappingProxyType(tomllib.loads((FOLDER / "scales.toml").read_text(encoding="utf-8")))
+def _read(file: str) -> Mapping[str, Any]:
+    return MappingProxyType(tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8")))

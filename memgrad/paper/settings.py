@@ -1,7 +1,7 @@
 """The settings of the paper's experiments, each marked as the paper's or ours.
 
-A figure shows all of them: `*` marks what the paper does not say and we chose (`own_choices` has the reasons), `+` what
-was changed from its default.
+A figure shows all of them: `*` marks choices of ours that the paper leaves open (`own_choices` gives the reasons), `+`
+values that are not the default.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from memgrad.statistics import NORMAL_QUANTILE
+
 
 def given(value: Any, text: str) -> Any:
-    """A setting that the paper gives, and how a caption writes it, such as `h = {}`."""
+    """A setting that the paper gives, with its form in a caption, such as `h = {}`."""
     return dataclasses.field(default=value, metadata={"text": text})
 
 
 def ours(value: Any, text: str, reason: str) -> Any:
-    """A setting that the paper leaves open, and why it is what it is."""
+    """A setting that the paper leaves open, with the reason for our choice."""
     return dataclasses.field(default=value, metadata={"text": text, "reason": reason})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    r"""What an experiment of the paper was run with.
+    r"""The settings of an experiment of the paper.
 
     Example:
         >>> print(GammaBoundsSettings().caption())
@@ -48,7 +50,7 @@ class Settings:
         return ", ".join(parts) + (f" ({'; '.join(notes)})" if notes else "")
 
     def own_choices(self) -> dict[str, str]:
-        """Why each setting that the paper leaves open is what it is, by its name.
+        """The reason for each setting that the paper leaves open, by its name.
 
         Example:
             >>> list(AmplificationSettings().own_choices())
@@ -59,6 +61,10 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain data."""
         return dataclasses.asdict(self)
+
+    def about(self) -> dict[str, Any]:
+        """The settings as plain data, with the reasons for those that the paper leaves open."""
+        return {"settings": self.to_dict(), "own_choices": self.own_choices()}
 
 
 def _text(value: Any) -> str:
@@ -85,7 +91,7 @@ class MemoryTypesSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class AmplificationSettings(Settings):
-    """Nesterov's SDE and MG-SDE with quadratic forgetting on Su's quadratic, pushed by the same noise."""
+    """Nesterov's SDE and MG-SDE with quadratic forgetting on Su's quadratic, driven by the same noise."""
 
     degree: float = given(3.0, "memory $t^{{{}}}$")
     viscosity: float = given(3.0, "viscosity ${}/t$")
@@ -220,5 +226,7 @@ class SmoothingSettings(Settings):
     )
     sigma: float = ours(1.0, r"$\sigma$ = {}", "the paper gives none; noise as large as the gradients")
     steps: int = ours(1000, "$K$ = {}", "the paper gives none; the losses have settled by then")
-    quantile: float = ours(1.96, "95 % intervals by {} standard errors", "the paper says 95 %, not which quantile")
+    quantile: float = ours(
+        NORMAL_QUANTILE, "95 % intervals by {} standard errors", "the paper says 95 %, not which quantile"
+    )
     seed: int = ours(0, "seed {}", _SEED)

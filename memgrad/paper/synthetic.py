@@ -1,4 +1,4 @@
-"""The paper's synthetic experiment in discrete time: what memory does to the path of a stochastic method."""
+"""The paper's synthetic experiment in discrete time: the effect of memory on the path of a stochastic method."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from memgrad.memory import Memory
 from memgrad.memory.passport import Progress
 from memgrad.paper.settings import SmoothingSettings
 from memgrad.problems.objectives import Quartic
+from memgrad.tables import Columns
 
 Array = NDArray[np.float64]
-Columns = dict[str, NDArray[np.generic]]
 
 FINAL_SHARE = 0.05
 """The share of the steps, at the end, whose mean loss is the final one."""
@@ -21,10 +21,10 @@ FINAL_SHARE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Smoothing:
-    """Runs of several methods that are given the same noise; K steps, n runs, d coordinates.
+    """Runs of several methods with the same noise; K steps, n runs, d coordinates.
 
     Attributes:
-        settings: What was run.
+        settings: The settings.
         mean_x: Mean path of each memory, shape (memories, K + 1, d).
         error_x: Its standard error.
         mean_loss: Mean loss, shape (memories, K + 1).
@@ -46,8 +46,8 @@ class Smoothing:
     tail_loss: Array
 
     def columns(self) -> Columns:
-        """The numbers of the figure, as one table."""
-        table: Columns = {"k": np.arange(self.mean_loss.shape[1])}
+        """The numbers behind the figure, as one table."""
+        table: dict[str, NDArray[np.generic]] = {"k": np.arange(self.mean_loss.shape[1])}
         for i, name in enumerate(self.settings.memories):
             table |= {f"{name}_mean_loss": self.mean_loss[i], f"{name}_mean_loss_se": self.error_loss[i]}
             for j in range(self.mean_x.shape[2]):
@@ -62,7 +62,7 @@ class Smoothing:
 def p_verification(settings: SmoothingSettings | None = None, *, progress: Progress | None = None) -> Smoothing:
     r"""Run Fig. p_verification: $u_k = b_k u_{k-1} + (1-b_k) g_k$, $x_{k+1} = x_k - \eta u_k$ for each memory.
 
-    Run number i of every memory gets the same noise, so that differences between memories are not those of luck.
+    Run number i of every memory gets the same noise, so that differences between memories are not due to chance.
 
     Example:
         >>> found = p_verification(SmoothingSettings(steps=100, runs=20))

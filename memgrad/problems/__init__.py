@@ -1,4 +1,4 @@
-"""What is optimised, separate from how: objectives, models, data sets. Nothing here knows of memory.
+"""What is optimized, separate from how: objectives, models, data sets. Nothing here depends on memory.
 
 Objectives and data sets need numpy alone; torch is loaded when a `Problem` is.
 """

@@ -1,4 +1,4 @@
-"""The contract of problems: what `check_problem` tries, and what it tells the author of one."""
+"""The contract of problems: what `check_problem` tests, and what it tells a problem's author."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from torch import Tensor
 from memgrad.problems import passes
 from memgrad.problems.problem import Pair, Problem
 from memgrad.problems.report import Finding, Report
+from memgrad.user_code import EndedProcessError, contained
 
 SEED = 0
 ROWS = 40
-"""How many examples, at most, are used where all would be: enough to be uneven, few enough to be quick."""
+"""The most examples that a check uses: few enough to be fast, and no multiple of 7, the size of its chunks."""
 
 
 class _Fault(Exception):  # noqa: N818  # what was found, not an error of ours
@@ -26,7 +27,7 @@ class _Fault(Exception):  # noqa: N818  # what was found, not an error of ours
 
 
 def check_problem(problem: Problem) -> Report:
-    """Try whether a problem keeps the promises that experiments build upon.
+    """Test whether a problem keeps the promises that experiments rely on.
 
     The checks are: the data are finite; the same seed gives the same parameters; the loss of a batch is one finite
     number; targets match outputs; the same batch gives the same loss; calls leave no trace in the model; double
@@ -34,7 +35,7 @@ def check_problem(problem: Problem) -> Report:
     full loss; gradients agree with finite differences; all metrics are finite; stacked runs equal single ones.
 
     Args:
-        problem: The problem. Nothing of it is changed; at most 40 of its examples are used.
+        problem: The problem. It is not changed; at most 40 of its examples are used.
 
     Example:
         >>> from memgrad.problems import get
@@ -64,16 +65,18 @@ def _try(check: _Check, subject: _Subject) -> Finding:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            return Finding(check.name, "passed", check.run(subject))
+            with contained():
+                return Finding(check.name, "passed", check.run(subject))
     except _Fault as fault:
         return Finding(check.name, "failed", str(fault))
     except Exception as error:  # whatever the author's code raises is a finding
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        cause = error.__cause__ if isinstance(error, EndedProcessError) and error.__cause__ is not None else error
+        where = traceback.extract_tb(cause.__traceback__)[-1]
         kind = "warned" if isinstance(error, Warning) else "raised"
         return Finding(
             check.name,
             "failed",
-            f"{subject.doing} {kind} {type(error).__name__}: {_one_line(error)} ({where.filename}:{where.lineno}). "
+            f"{subject.doing} {kind} {type(cause).__name__}: {_one_line(error)} ({where.filename}:{where.lineno}). "
             f"{subject.shapes()}",
         )
 
@@ -84,7 +87,7 @@ def _one_line(error: Exception) -> str:
 
 @dataclass
 class _Subject:
-    """A problem under examination, with what several checks need of it."""
+    """A problem under test, with what several checks need."""
 
     problem: Problem
     doing: str = "the check"
@@ -147,7 +150,7 @@ def _data(subject: _Subject) -> str:
     return f"{problem.examples} examples, inputs {_describe(problem.train[0])}, targets {_describe(problem.train[1])}"
 
 
-def _initialisation(subject: _Subject) -> str:
+def _initialization(subject: _Subject) -> str:
     problem = subject.problem
     subject.doing = "make_model"
     before = torch.random.get_rng_state()
@@ -158,7 +161,7 @@ def _initialisation(subject: _Subject) -> str:
         raise _Fault("the model has no parameters: register its tensors as torch.nn.Parameter.")
     for name, p in first.items():
         if not p.is_floating_point() or not p.isfinite().all():
-            raise _Fault(f"the initial parameter {name} is {_describe(p)} or not finite: initialise it with floats.")
+            raise _Fault(f"the initial parameter {name} is {_describe(p)} or not finite: initialize it with floats.")
         if not torch.equal(p, again[name]):
             raise _Fault(
                 f"seed {SEED} gave two different initial values of {name}: make_model must draw from torch's default "
@@ -217,7 +220,7 @@ def _state(subject: _Subject) -> str:
     changed = [name for name, b in model.named_buffers() if not torch.equal(b, before[name])]
     if changed:
         raise _Fault(
-            f"a call of the model changed its buffer {changed[0]}: runs would disturb each other. Use a normalisation "
+            f"a call of the model changed its buffer {changed[0]}: runs would disturb each other. Use a normalization "
             f"that keeps no statistics, such as GroupNorm or LayerNorm."
         )
     return "calls leave no trace in the model"
@@ -262,7 +265,7 @@ def _chunks(subject: _Subject) -> str:
                 f"{problem.examples} examples at once gave the loss {whole:.6g}, in chunks of {rows} {pieces:.6g}: "
                 f"examples depend on each other. Outputs are {_describe(outputs)} and targets "
                 f"{_describe(problem.train[1])}; shapes that differ may be broadcast against each other, and batch "
-                f"normalisation mixes examples."
+                f"normalization mixes examples."
             )
     return "chunks of any size give the loss of the whole"
 
@@ -312,7 +315,7 @@ def _stacked(subject: _Subject) -> str:
         for name, value in problem.evaluate(alone).items():
             _compare(f"the metric {name}", numbers[name][run], torch.tensor(value, dtype=torch.float64))
     if problem.stacked is None and problem.stack_width == 1:
-        return "runs are made one after the other (stack_width is 1)"
+        return "runs are trained one after another (stack_width is 1)"
     return f"{runs} stacked runs equal {runs} single ones"
 
 
@@ -346,8 +349,8 @@ def _metrics(subject: _Subject) -> str:
 
 _CHECKS = (
     _Check("data", _data),
-    _Check("initialisation", _initialisation),
-    _Check("loss", _loss, ("data", "initialisation")),
+    _Check("initialization", _initialization),
+    _Check("loss", _loss, ("data", "initialization")),
     _Check("targets", _targets, ("loss",)),
     _Check("determinism", _determinism, ("loss",)),
     _Check("state", _state, ("loss",)),

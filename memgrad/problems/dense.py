@@ -1,4 +1,4 @@
-"""Many dense networks at once, with gradients by hand: the run axis costs a few batched products.
+"""Many dense networks at once, with hand-written gradients: the run axis costs a few batched products.
 
 Values of layers have the shape (runs, units, batch), or (units, batch) for inputs that all runs share. With the batch
 last, products need no copies and functions of the units, such as softmax, run along the batch.
@@ -18,10 +18,10 @@ from memgrad.problems.models import ACTIVATIONS
 Parameters = Mapping[str, Tensor]
 
 WIDE = 128
-"""From so many examples on, a softmax written out is faster than torch's, which is made for small ones."""
+"""The least batch for which an explicit softmax is faster than torch's, which is tuned for small ones."""
 
 SAFE = (1e-25, 1e25)
-"""Sums of exponentials between these lose nothing in float32."""
+"""Sums of exponentials in this range lose no precision in float32."""
 
 
 @final

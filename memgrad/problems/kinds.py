@@ -1,6 +1,6 @@
-"""The kinds of array an objective answers in, numpy and torch, and products that are slow if written plainly.
+"""Arrays of numpy and torch, from one formula, and products that are slow in their plain form.
 
-A formula is written once, against the namespace of its argument, so this module does not import torch.
+A formula is written once, with the namespace of its argument, so this module does not import torch.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memgrad.kinds import is_real, is_torch
+
 Floats = NDArray[np.float64]
-
-
-def is_torch(x: Any) -> bool:
-    # Whoever holds a tensor has imported torch; whoever has not must not pay for importing it here.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
 
 
 def namespace_of(x: Any) -> Any:
@@ -42,7 +38,7 @@ def as_points(owner: object, x: Any, dimension: int) -> Any:
 
 
 def like(x: Any, array: Floats) -> Any:
-    """The numbers of `array` in the kind, precision and place of `x`."""
+    """The numbers of `array` with the library, precision and device of `x`."""
     if is_torch(x):
         return sys.modules["torch"].as_tensor(array, dtype=x.dtype, device=x.device)
     return array.astype(x.dtype, copy=False)
@@ -52,7 +48,7 @@ def scaled(x: Any, weights: Floats) -> Any:
     """`x * weights`, at the speed of a flat product also where the last axis is short.
 
     numpy starts a new loop for each row: with a million rows of two numbers that is 7 times slower than a flat
-    product. So many rows at a time are multiplied by a row of repeated weights.
+    product. Several rows at a time are therefore multiplied by a row of repeated weights.
     """
     w = like(x, weights)
     rows, d = math.prod(x.shape[:-1]), x.shape[-1]
@@ -79,7 +75,7 @@ def diagonal(entries: Any) -> Any:
 
 
 def repeated(x: Any, matrix: Floats) -> Any:
-    """The same matrix for each of the points `x`, writeable: (..., d, d)."""
+    """The same matrix for each of the points `x`, writable: (..., d, d)."""
     return namespace_of(x).zeros_like(x)[..., None] + like(x, matrix)
 
 
@@ -111,7 +107,7 @@ def check_generator(x: Any, generator: Any) -> None:
 
 def as_number(owner: str, name: str, value: Any, *, least: float, excluded: bool = False) -> float:
     """A finite number >= `least` (or > `least`) as a float, or an error that names its owner, the rule, the value."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
     if not (math.isfinite(value) and (value > least if excluded else value >= least)):
         rule = ">" if excluded else ">="

@@ -76,7 +76,7 @@ AUTOENCODER_ACTIVATIONS = (*["sigmoid"] * 3, "identity", *["sigmoid"] * 3)
 def autoencoder(*, bias: bool = True) -> Dense:
     """The 784-1000-500-250-30 autoencoder, mirrored: sigmoids in all layers but the central one.
 
-    Its outputs are logits: their sigmoid, the last one, is inside the loss, where it is stable.
+    Its outputs are logits: the last sigmoid is part of the loss, where it is numerically stable.
 
     Args:
         bias: Whether there are biases, PyTorch's default. The 2,833,000 parameters of the paper are the weights alone;
@@ -161,7 +161,7 @@ def pixelwise_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """For each example 1 if the largest output is that of its class, else 0; outputs that are equal share the 1.
+    """Per example, 1 if the largest output is that of its class, else 0; 1/n if n outputs are the largest.
 
     Example:
         >>> accuracy(torch.tensor([[1.0, 0.0], [1.0, 0.0], [2.0, 2.0]]), torch.tensor([0, 1, 1]))

@@ -1,4 +1,4 @@
-"""How data go through a model, for one run or for a stack of runs, and the means over all examples."""
+"""Forward and backward passes, for one run or a stack of runs, and means over all examples."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Passes:
-    """The ways through a model with given parameters.
+    """The forward and backward passes of a model with given parameters.
 
     Args:
         runs: The run axis, (runs,); () for a run without one.
         outputs: The outputs for inputs, without a graph.
         gradient: The gradient of the mean loss, without the L2 term, for inputs and targets.
         outputs_and_gradient: Both at once.
-        each: Makes a function of the outputs and targets of one run one of all runs.
+        each: Turns a function of one run's outputs and targets into one of all runs.
     """
 
     runs: tuple[int, ...]
@@ -58,7 +58,7 @@ def one_run(problem: Problem, parameters: Parameters) -> Passes:
 
 
 def many_runs(problem: Problem, parameters: Parameters) -> Passes:
-    """A stack of runs: by hand where the problem has that, by `vmap` where stacking pays, else one after the other."""
+    """A stack of runs: by the problem's own `stacked`, by `vmap` if stacking is faster, else one after another."""
     runs = _count_runs(problem, parameters)
     if problem.stacked is not None:
         return _by_hand(problem, parameters, runs)
@@ -176,7 +176,7 @@ def evaluate(
 
 
 def drawn(problem: Problem, examples: int) -> Pair:
-    """So many training examples, drawn without replacement; the same ones each time."""
+    """This number of training examples, drawn without replacement; the same ones each time."""
     order = torch.randperm(problem.examples, generator=torch.Generator().manual_seed(0))
     places = order[:examples].to(problem.device)
     return problem.train[0][places], problem.train[1][places]

@@ -18,7 +18,7 @@ from memgrad.problems.kinds import as_count, as_number
 Parameters = Mapping[str, Tensor]
 Pair = tuple[Tensor, Tensor]
 STEP_NORM = "step_norm"
-"""A metric that every problem has, but that needs two iterates: whoever takes the steps computes it."""
+"""A metric that every problem has. It needs two iterates, so the training loop computes it."""
 
 
 class Stacked(Protocol):
@@ -34,9 +34,9 @@ class Stacked(Protocol):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    r"""Something to train: data, a model and a loss, with all that an experiment needs to know of them.
+    r"""Something to train: data, a model and a loss, with everything an experiment needs to know about them.
 
-    What is minimised is the mean over the training examples plus an L2 term on all parameters,
+    What is minimized is the mean over the training examples plus an L2 term on all parameters,
 
     $$F(\theta) = \frac1n \sum_{i=1}^n \ell(f_\theta(a_i), y_i) + \frac{\lambda}{2} |\theta|^2.$$
 
@@ -45,19 +45,19 @@ class Problem:
 
     Args:
         name: A short name, for tables and legends.
-        train: The inputs $a_i$ and the targets $y_i$: two tensors with one example a row.
-        make_model: A function without arguments that makes the model $f_\theta$, a `torch.nn.Module`, initialised as it
-            should be. It is called under a seed of its own.
+        train: The inputs $a_i$ and the targets $y_i$: two tensors with one example per row.
+        make_model: A function without arguments that returns the initialized model $f_\theta$, a `torch.nn.Module`.
+            It is called with torch's generator seeded.
         loss: A function of outputs and targets: the mean of $\ell$ over a batch, a tensor with one number.
         test: Inputs and targets that are not trained on, or None.
         l2: The factor $\lambda \ge 0$.
-        metrics: Further numbers to report, by name: functions of outputs and targets with one number an example, such
+        metrics: Further numbers to report, by name: functions of outputs and targets with one number per example, such
             as `accuracy`. They are averaged over the examples.
         batch_size: The size of a minibatch, unless an experiment says otherwise.
-        stack_width: How many runs it pays to train at once on one core; 1 means one after the other.
-        full_chunk: How many examples go through the model at once where all are needed.
+        stack_width: The number of runs that are fastest to train together on one core; 1 trains them one after another.
+        full_chunk: The number of examples per forward pass when all examples are needed.
         stacked: The model with a run axis, written by hand, if there is one that is faster than torch's `vmap`.
-        reconstruct: Where outputs stand for pictures of the inputs: the function that makes pictures of them.
+        reconstruct: For models whose outputs encode images of the inputs: the function that turns outputs into images.
         dtype: The precision of the parameters; that of the inputs if they are floats, else PyTorch's default.
 
     Example:
@@ -110,12 +110,12 @@ class Problem:
 
     @property
     def device(self) -> torch.device:
-        """Where the data are, and the parameters are made."""
+        """The device of data and parameters."""
         return self.train[0].device
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """All metrics. `step_norm`, the length of a step, is for whoever takes them; `evaluate` gives the others."""
+        """All metrics. The training loop computes `step_norm`, the length of a step; `evaluate` computes the others."""
         tested = [f"test_{name}" for name in ("loss", *self.metrics)] if self.test is not None else []
         return ("loss", "gradient_norm", *self.metrics, *tested, STEP_NORM)
 
@@ -138,7 +138,7 @@ class Problem:
     def model(self, seed: int) -> nn.Module:
         """A model with the initial parameters of a seed, on the problem's device and in its precision.
 
-        The seed decides alone: the state of torch's random generator does not matter, and is left as it was.
+        Only the seed matters: the state of torch's random generator is neither used nor changed.
         """
         # CPU generators only: models are made there and moved, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
@@ -150,7 +150,7 @@ class Problem:
         return model.to(self.device, self.dtype or (inputs.dtype if inputs.is_floating_point() else None))
 
     def initial_parameters(self, seed: int) -> dict[str, Tensor]:
-        """The parameters that a seed initialises, by name."""
+        """The parameters that a seed initializes, by name."""
         return {name: p.detach().clone() for name, p in self.model(seed).named_parameters()}
 
     # --- one run -----------------------------------------------------------------------------------------------------
@@ -181,9 +181,9 @@ class Problem:
         Args:
             parameters: Those of one run.
             metrics: Names among `metric_names`; all but `step_norm` unless given. `gradient_norm`, the norm of the
-                full gradient, costs a pass backwards.
-            gradient_examples: Take the norm of the gradient over so many training examples, always the same ones, and
-                not over all of them.
+                full gradient, needs a backward pass.
+            gradient_examples: Compute the norm of the gradient over this number of training examples, always the same
+                ones, instead of all of them.
         """
         found = passes.evaluate(
             self, parameters, self._wanted(metrics), passes.one_run(self, parameters), gradient_examples
@@ -191,9 +191,9 @@ class Problem:
         return {name: float(value) for name, value in found.items()}
 
     def reconstructions(self, parameters: Parameters, inputs: Tensor) -> Tensor:
-        """The pictures that the model makes of its inputs; for problems with `reconstruct`, such as an autoencoder."""
+        """The model's images of its inputs, for problems with `reconstruct`, such as an autoencoder."""
         if self.reconstruct is None:
-            raise ValueError(f"problem {self.name!r} makes no pictures: give it `reconstruct`, a function of outputs.")
+            raise ValueError(f"problem {self.name!r} has no images: give it `reconstruct`, a function of outputs.")
         with torch.no_grad():
             return self.reconstruct(self.outputs(parameters, inputs))
 
@@ -220,7 +220,7 @@ class Problem:
     def stacked_evaluate(
         self, parameters: Parameters, *, metrics: Sequence[str] | None = None, gradient_examples: int | None = None
     ) -> dict[str, Tensor]:
-        """The metrics of many runs, each a tensor with one number a run. See `evaluate`."""
+        """The metrics of many runs, each a tensor with one number per run. See `evaluate`."""
         return passes.evaluate(
             self, parameters, self._wanted(metrics), passes.many_runs(self, parameters), gradient_examples
         )
@@ -229,16 +229,14 @@ class Problem:
 
     @cached_property
     def _template(self) -> nn.Module:
-        """The model that is called; its own parameters are never used."""
+        """The module that is called with given parameters; its own are never used."""
         return self.model(0)
 
     def _wanted(self, metrics: Sequence[str] | None) -> tuple[str, ...]:
         known = tuple(name for name in self.metric_names if name != STEP_NORM)
         unknown = [name for name in metrics or () if name not in known]
         if unknown:
-            later = (
-                " (step_norm needs two iterates: whoever takes the steps computes it)" if STEP_NORM in unknown else ""
-            )
+            later = " (step_norm needs two iterates: the training loop computes it)" if STEP_NORM in unknown else ""
             raise ValueError(
                 f"problem {self.name!r} has no metric {unknown[0]!r} to evaluate{later}; known: {', '.join(known)}."
             )
@@ -255,7 +253,7 @@ def _check_pair(owner: str, name: str, pair: Any) -> None:
     inputs, targets = pair
     if inputs.ndim == 0 or targets.ndim == 0 or len(inputs) != len(targets) or len(inputs) == 0:
         raise ValueError(
-            f"{owner} needs as many targets as inputs, one a row and at least one, got {name} with the shapes "
+            f"{owner} needs as many targets as inputs, one per row and at least one, got {name} with the shapes "
             f"{tuple(inputs.shape)} and {tuple(targets.shape)}."
         )
     if inputs.device != targets.device:

@@ -1,4 +1,4 @@
-"""What a check of a problem found."""
+"""The results of checking a problem."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal, final
 @final
 @dataclass(frozen=True)
 class Finding:
-    """What came out of one check.
+    """The result of one check.
 
     Args:
         check: Its name.
-        status: `passed`, `failed`, or `skipped` because a check it builds upon did not pass.
-        message: What was done and what came out; if it failed, also what to change.
+        status: `passed`, `failed`, or `skipped` because a check it depends on did not pass.
+        message: What was checked and the result; if it failed, also what to change.
     """
 
     check: str
@@ -25,11 +25,11 @@ class Finding:
 @final
 @dataclass(frozen=True)
 class Report:
-    """What `check_problem` found.
+    """The results of `check_problem`.
 
     Args:
         problem: The problem's name.
-        findings: One for each check, in the order in which they were made.
+        findings: One per check, in the order in which they ran.
     """
 
     problem: str

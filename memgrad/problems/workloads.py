@@ -1,6 +1,6 @@
 """Problems by name: the paper's four workloads, and two regressions on data drawn from a seed.
 
-What the paper leaves open is chosen here, each choice with its reason in its function's docstring.
+Where the paper leaves something open, the docstring of the function states our choice and its reason.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def cifar10_cnn(*, sample: bool = False) -> Problem:
     """The network of PyTorch's tutorial on CIFAR-10: 50,000 images, 62,006 parameters.
 
     Open in the paper: pixels are scaled to [-1, 1], as in the tutorial; images are not augmented, because a full
-    batch must be the same set each time.
+    batch must be the same each time.
 
     Args:
         sample: Use the images that come with memgrad.
@@ -138,7 +138,7 @@ def cifar10_cnn(*, sample: bool = False) -> Problem:
 
 
 def least_squares(*, examples: int = 1000, dimension: int = 20, alpha: float = 1.0, seed: int = 0) -> Problem:
-    r"""Linear regression on drawn data: $y = \langle a, c \rangle$ + noise, with the spectrum $j^{-2\alpha}$.
+    r"""Linear regression on synthetic data: $y = \langle a, c \rangle$ + noise, with the spectrum $j^{-2\alpha}$.
 
     The same function as the objective `LeastSquares` on these data.
 
@@ -157,7 +157,7 @@ def least_squares(*, examples: int = 1000, dimension: int = 20, alpha: float = 1
 
 
 def logistic(*, examples: int = 1000, dimension: int = 20, alpha: float = 1.0, seed: int = 0) -> Problem:
-    r"""Logistic regression on drawn data with the spectrum $j^{-2\alpha}$ and an L2 term of 1e-4.
+    r"""Logistic regression on synthetic data with the spectrum $j^{-2\alpha}$ and an L2 term of 1e-4.
 
     The same function as the objective `Logistic` on these data.
 

@@ -1,7 +1,7 @@
-"""The report: what was reproduced of the paper, as one HTML file that needs nothing else.
+"""The report on a reproduction of the paper, as one self-contained HTML file.
 
-`content` makes values of a reproduction, ready to be read; `page` fills the template with them. The page runs no
-script and asks for nothing: its policy forbids both to the browser, so that no name or message in the data can.
+`content` computes what the report says, and `page` fills the template with it. The page runs no script and loads
+nothing: its content security policy forbids both, so that no name or message in the data can do so.
 """
 
 from memgrad.extras import require

@@ -1,4 +1,4 @@
-"""What a report says, made of a reproduction: values that a template only has to set in type."""
+"""The content of a report, as values that the template only has to typeset."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from types import MappingProxyType
 from typing import Any, final
 from urllib.parse import quote
 
+from memgrad.durations import duration
 from memgrad.experiments.results import Results
 from memgrad.paper.catalogue import FIGURES, PaperFigure
-from memgrad.paper.claims import CLAIMS, OUTCOMES, Claim, Verdict
-from memgrad.paper.names import FIGURE_NAMES
-from memgrad.paper.realdata import JUDGES
+from memgrad.paper.claims import OUTCOMES, Claim, Verdict
 from memgrad.paper.reproduction import Reproduction
-from memgrad.paper.training import TRAINING_FIGURES, TrainingFigure
+from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.report.methods import ExperimentPart, experiment_part
-from memgrad.report.wording import duration, ends_text, listed, number_text, whole_numbers
+from memgrad.report.wording import listed, number_text
 
 FIRST_NUMBERS = 4
-"""So many numbers of a verdict are shown at once; the others unfold."""
+"""The number of estimates of a verdict that are shown at once; the others unfold."""
 
 ABSENT = "not run"
 MARKS: Mapping[str, str] = MappingProxyType(
     {"reproduced": "✓", "not reproduced": "✗", "undecided": "?", ABSENT: "○"},
 )
-"""A sign for each outcome, so that it is not told by colour alone."""
+"""A mark for each outcome, so that color alone does not tell it."""
 
 MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
-"""The kinds of picture that a page can show, the preferred one first."""
+"""The formats of pictures that a page can show, the preferred one first."""
 
 PLAIN = " !$()*+,-./:;=?@_~"
-"""What stands for itself in an address, and in an attribute, beside letters and digits."""
+"""Characters that need no quoting in an address or an attribute, besides letters and digits."""
 
 LARGEST = 600_000
-"""Bytes of an SVG that is still shown as such: one of very many points is smaller as pixels."""
+"""The largest SVG, in bytes, that is embedded as such: one of very many points is smaller as a PNG."""
 
 BIBTEX = """\
 @inproceedings{orvieto2019memory,
@@ -54,71 +53,46 @@ BIBTEX = """\
 
 @final
 @dataclass(frozen=True)
-class NumberText:
-    """A number of a verdict: what it is, its value, and the ends of its interval."""
-
-    name: str
-    value: str
-    ends: str
-
-
-@final
-@dataclass(frozen=True)
 class ClaimRow:
     """A line of the scoreboard.
 
     Attributes:
         claim: The claim with its rule.
-        outcome: One of the outcomes, or `not run`.
-        mark: Its sign.
-        kind: Its name where spaces are not allowed.
-        rehearsal: Whether it was run at a scale that decides nothing.
+        verdict: Its verdict, or None if it was not decided.
         reason: Why, as a sentence.
-        numbers: What decided it.
         scale: What was run, part by part.
-        seeds: The seeds.
         figures: The names of the figures in this report that show it.
     """
 
     claim: Claim
-    outcome: str
-    mark: str
-    kind: str
-    rehearsal: bool
+    verdict: Verdict | None
     reason: str
-    numbers: tuple[NumberText, ...]
     scale: tuple[str, ...]
-    seeds: str
     figures: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        """One of the outcomes, or `not run`."""
+        return ABSENT if self.verdict is None else self.verdict.outcome
 
 
 @final
 @dataclass(frozen=True)
 class FigurePart:
-    """A figure with all that is said about it.
+    """A figure with everything the report says about it.
 
     Attributes:
-        name: Its name.
-        title: What it shows.
-        label: Where it is in the paper.
-        published: What the paper says it shows.
-        picture: The picture as an address that contains it; empty if there is none that a page can show.
-        described: The picture in words.
-        settings: What it was run with: name, value, and the reason where the paper leaves it open.
-        experiments: The experiments on real data that it shows.
-        files: The files beside the report, by what they are.
+        about: Its entry in the catalogue.
+        picture: The picture as a data address; empty if there is none that a page can show.
+        settings: Name, value, and the reason if the paper leaves it open, of each setting.
+        files: The addresses of the files beside the report, by format.
         claims: The ids of the claims that it is about.
-        missing: Why it is not here, or nothing.
+        missing: Why it is not here; empty if it is.
     """
 
-    name: str
-    title: str
-    label: str
-    published: str
+    about: PaperFigure
     picture: str
-    described: str
     settings: tuple[tuple[str, str, str], ...]
-    experiments: tuple[str, ...]
     files: Mapping[str, str]
     claims: tuple[str, ...]
     missing: str
@@ -127,7 +101,7 @@ class FigurePart:
 @final
 @dataclass(frozen=True)
 class Maker:
-    """Who made rows: a machine with its software, and what was made there."""
+    """A machine with its software, and the experiments whose rows were made there."""
 
     machine: str
     versions: str
@@ -139,7 +113,7 @@ class Maker:
 @final
 @dataclass(frozen=True)
 class Erratum:
-    """A slip of the paper that changes what was run."""
+    """An erratum of the paper that changes what was run."""
 
     number: int
     title: str
@@ -151,19 +125,19 @@ class Erratum:
 @final
 @dataclass(frozen=True)
 class Content:
-    """All that a report says.
+    """Everything that a report says.
 
     Attributes:
-        reproduction: What it is about.
-        counts: How many claims have each outcome, those without one left out.
+        reproduction: The reproduction it is about.
+        counts: The number of claims with each outcome, apart from 0.
         claims: The scoreboard.
         synthetic: The figures without data.
         trained: The figures of training.
-        experiments: What was found on real data.
-        makers: Where that was made.
+        experiments: The results on real data.
+        makers: The machines that made them.
         cost: Wall and CPU time of all training.
         took: How long this call took.
-        skipped: What is missing, and why.
+        skipped: Why each missing part is missing.
         errata: The errata that change what was run.
     """
 
@@ -182,12 +156,12 @@ class Content:
 
 
 def content_of(reproduction: Reproduction, results: Mapping[str, Results], folder: Path) -> Content:
-    """What a report says.
+    """The content of a report.
 
     Args:
-        reproduction: What was reproduced.
-        results: What the experiments on real data found, by name; those without are told without numbers.
-        folder: Where the report will be: files beside it are named from there.
+        reproduction: The reproduction.
+        results: The results of the experiments on real data, by name; experiments without results have no numbers.
+        folder: The folder of the report, from which files beside it are addressed.
     """
     verdicts = {verdict.claim.id: verdict for verdict in reproduction.verdicts}
     claims = tuple(_claim(claim, verdicts.get(claim.id), reproduction) for claim in CLAIMS.values())
@@ -198,8 +172,8 @@ def content_of(reproduction: Reproduction, results: Mapping[str, Results], folde
         reproduction,
         {outcome: counts[outcome] for outcome in (*OUTCOMES, ABSENT) if counts[outcome]},
         claims,
-        tuple(_figure(figure, reproduction, folder) for figure in FIGURES.values()),
-        tuple(_figure(figure, reproduction, folder) for figure in TRAINING_FIGURES.values()),
+        tuple(_figure(each, reproduction, folder) for each in FIGURES.values() if not each.needs),
+        tuple(_figure(each, reproduction, folder) for each in FIGURES.values() if each.needs),
         tuple(experiment_part(each, results.get(name)) for name, each in made.items()),
         _makers(reproduction),
         {key: duration(value) for key, value in seconds.items()},
@@ -220,11 +194,11 @@ def errata() -> tuple[Erratum, ...]:
     return tuple(Erratum(**{**each, "touches": tuple(each["touches"])}) for each in _texts()["errata"])
 
 
-def shows(figure: PaperFigure | TrainingFigure, claim: Claim) -> bool:
+def shows(figure: PaperFigure, claim: Claim) -> bool:
     """Whether a claim is about a figure: it names the figure, or its section and no figure.
 
     Example:
-        >>> [claim.id for claim in CLAIMS.values() if shows(TRAINING_FIGURES["step-sizes"], claim)]
+        >>> [claim.id for claim in CLAIMS.values() if shows(FIGURES["step-sizes"], claim)]
         ['R4']
     """
     places = [each.strip().removeprefix("Figs. ").removeprefix("Fig. ") for each in claim.where.split(",")]
@@ -237,29 +211,18 @@ def shows(figure: PaperFigure | TrainingFigure, claim: Claim) -> bool:
 
 
 def _claim(claim: Claim, verdict: Verdict | None, reproduction: Reproduction) -> ClaimRow:
-    outcome = ABSENT if verdict is None else verdict.outcome
-    everything: dict[str, PaperFigure | TrainingFigure] = {**FIGURES, **TRAINING_FIGURES}
     return ClaimRow(
-        claim=claim,
-        outcome=outcome,
-        mark=MARKS[outcome],
-        kind=outcome.replace(" ", "-"),
-        rehearsal=verdict is not None and verdict.rehearsal,
-        reason=_sentence(_why_not(claim.id, reproduction) if verdict is None else verdict.reason),
-        numbers=() if verdict is None else tuple(_number(each) for each in verdict.numbers),
-        scale=() if verdict is None else _what_ran(verdict),
-        seeds="" if verdict is None or not verdict.seeds else whole_numbers(verdict.seeds),
-        figures=tuple(name for name in FIGURE_NAMES if name in reproduction.figures and shows(everything[name], claim)),
+        claim,
+        verdict,
+        _sentence(_why_not(claim.id, reproduction) if verdict is None else verdict.reason),
+        () if verdict is None else _what_ran(verdict),
+        tuple(name for name in FIGURES if name in reproduction.figures and shows(FIGURES[name], claim)),
     )
-
-
-def _number(number: Any) -> NumberText:
-    return NumberText(number.name, number_text(number.value), ends_text(number.low, number.high))
 
 
 def _what_ran(verdict: Verdict) -> tuple[str, ...]:
     """What was run: experiment by experiment for a claim on real data, in one line for the others."""
-    if verdict.claim.id not in JUDGES:
+    if not JUDGES[verdict.claim.id].needs:
         return (verdict.scale,)
     return tuple(each.strip() for each in verdict.scale.split(";"))
 
@@ -270,7 +233,7 @@ def _why_not(name: str, reproduction: Reproduction) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A text with a capital and a full stop.
+    """A text with a capital letter and a period.
 
     Example:
         >>> _sentence("it was not asked for")
@@ -283,22 +246,17 @@ def _sentence(text: str) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _figure(figure: PaperFigure | TrainingFigure, reproduction: Reproduction, folder: Path) -> FigurePart:
+def _figure(figure: PaperFigure, reproduction: Reproduction, folder: Path) -> FigurePart:
     files = reproduction.figures.get(figure.name, ())
     pictures = {path.suffix.lower(): path for path in files}
     shown = _shown(pictures)
     return FigurePart(
-        name=figure.name,
-        title=figure.title,
-        label=figure.label if figure.label.startswith("App.") else f"Fig. {figure.label}",
-        published=figure.published,
-        picture="" if shown is None else _embedded(shown),
-        described=_texts()["pictures"].get(figure.name, figure.title),
-        settings=_settings(pictures.get(".json")),
-        experiments=figure.needs if isinstance(figure, TrainingFigure) else (),
-        files={path.suffix[1:].upper(): _address(path, folder) for path in files},
-        claims=tuple(claim.id for claim in CLAIMS.values() if shows(figure, claim)),
-        missing="" if files else _sentence(_why_not(figure.name, reproduction)),
+        figure,
+        "" if shown is None else _embedded(shown),
+        _settings(pictures.get(".json")),
+        {path.suffix[1:].upper(): _address(path, folder) for path in files},
+        tuple(claim.id for claim in CLAIMS.values() if shows(figure, claim)),
+        "" if files else _sentence(_why_not(figure.name, reproduction)),
     )
 
 
@@ -309,10 +267,10 @@ def _shown(files: Mapping[str, Path]) -> Path | None:
 
 
 def _embedded(path: Path) -> str:
-    """A picture as an address that contains it.
+    """A picture as a data address.
 
-    An SVG too is an image and not a part of the page: ids of several pictures then cannot clash, and nothing in one
-    can run. Its letters are drawn as curves by matplotlib, so that nothing to be searched is lost.
+    An SVG is embedded as an image too, not as a part of the page: ids in several pictures cannot clash, and nothing in
+    one can run. Its letters are curves, so that no searchable text is lost.
     """
     if path.suffix.lower() == ".svg":  # a fifth smaller than in base64; how wide a space is does not matter in it
         return f"data:{MEDIA['.svg']},{quote(' '.join(path.read_text(encoding='utf-8').split()), safe=PLAIN)}"
@@ -329,7 +287,7 @@ def _address(path: Path, folder: Path) -> str:
 
 
 def _settings(path: Path | None) -> tuple[tuple[str, str, str], ...]:
-    """The settings of a figure without data, with the reasons of those that are ours."""
+    """The settings of a figure that needs no data, with the reasons for our choices."""
     if path is None:
         return ()
     try:
@@ -350,7 +308,7 @@ def _plain(value: Any) -> str:
 
 
 def _makers(reproduction: Reproduction) -> tuple[Maker, ...]:
-    """Machines and software, each pair once, with the experiments that were trained there; this call comes last."""
+    """Machines and software, each pair once, with the experiments that were trained there; this call is the last."""
     found: dict[tuple[str, str, str], tuple[list[str], list[str]]] = {}
     origins = [(name, each) for name, made in reproduction.experiments.items() for each in made.abouts]
     for name, about in [*origins, ("figures, claims and this page", reproduction.about)]:

@@ -1,4 +1,4 @@
-"""What an experiment on real data found, as a table of its methods."""
+"""The results of an experiment on real data, as a table of its methods."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from memgrad.durations import duration
+from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Comparison, Results
-from memgrad.experiments.runs import Run
+from memgrad.paper.evidence import any_run
 from memgrad.paper.reproduction import Made
 from memgrad.paper.scales import POLYADAM, PROBLEMS
-from memgrad.report.wording import duration, interval_text, listed, number_text, whole_numbers
+from memgrad.report.wording import listed, number_text, whole_numbers
+from memgrad.statistics import Estimate
 
 ACCURACY = "accuracy"
 
@@ -18,17 +21,17 @@ ACCURACY = "accuracy"
 @final
 @dataclass(frozen=True)
 class MethodRow:
-    """A method of an experiment, in words.
+    """A method of an experiment, as a row of the table.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         lr: The selected step size.
-        tried: What it was selected from.
-        at_edge: Whether it is the smallest or the largest of several, so that a better one may lie outside.
+        tried: The step sizes it was selected from.
+        at_edge: Whether it is the smallest or the largest that was tried, so that a better one may lie outside.
         loss: The mean final loss and its interval.
-        ratio: The ratio of final losses to the reference and its interval.
+        ratio: The ratio of final losses to the reference; None for the reference, and where losses are not positive.
         accuracy: The mean final accuracy and its interval; None where it was not measured.
-        diverged: How many of the runs at the selected step size diverged.
+        diverged: The number of diverged runs at the selected step size.
         diverged_in_all: The same at all step sizes.
     """
 
@@ -36,9 +39,9 @@ class MethodRow:
     lr: str
     tried: str
     at_edge: bool
-    loss: tuple[str, str]
-    ratio: tuple[str, str]
-    accuracy: tuple[str, str] | None
+    loss: Estimate
+    ratio: Estimate | None
+    accuracy: Estimate | None
     diverged: str
     diverged_in_all: str
 
@@ -46,13 +49,13 @@ class MethodRow:
 @final
 @dataclass(frozen=True)
 class ExperimentPart:
-    """An experiment on real data, in words.
+    """An experiment on real data, as a section of the report.
 
     Attributes:
         name: Its name.
         title: The problem as the paper calls it, and the setting.
-        facts: What was run, by what it is.
-        reference: The method that ratios are to.
+        facts: What was run, by property.
+        reference: The method to which ratios refer.
         has_accuracy: Whether accuracy was measured.
         rows: Its methods; none if its rows were not given.
     """
@@ -66,11 +69,11 @@ class ExperimentPart:
 
 
 def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
-    """An experiment in words.
+    """The section of the report on an experiment.
 
     Args:
-        made: What became of it.
-        results: What it found, if that is to be shown.
+        made: The experiment.
+        results: Its results, if they are to be shown.
     """
     rows: tuple[MethodRow, ...] = ()
     reference, has_accuracy = "", False
@@ -82,7 +85,7 @@ def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
 
 
 def title_of(name: str) -> str:
-    """What the paper calls an experiment, or its name if it is none of the paper's.
+    """The paper's name of an experiment, or its own if it is not one of the paper's.
 
     Example:
         >>> title_of("mlp-full"), title_of("polyadam"), title_of("mine")
@@ -103,9 +106,9 @@ def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
         lr=number_text(found.lr),
         tried=f"that of {follows}" if follows else f"of {', '.join(map(number_text, tried))}",
         at_edge=follows is None and len(tried) > 2 and found.lr in (tried[0], tried[-1]),
-        loss=interval_text(found.final),
-        ratio=("1", "reference") if found.difference is None else interval_text(found.ratio),
-        accuracy=interval_text(results.final_interval(found.method, ACCURACY)) if has_accuracy else None,
+        loss=found.final,
+        ratio=found.ratio,
+        accuracy=results.final_interval(found.method, ACCURACY) if has_accuracy else None,
         diverged=f"{len(results.diverged(found.method))} of {at_selected}",
         diverged_in_all=f"{found.diverged} of {found.planned}",
     )
@@ -114,7 +117,7 @@ def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
 def _facts(made: Made, results: Results | None) -> dict[str, str]:
     spec = made.spec
     seeds = spec.get("seeds", 0)
-    run = None if results is None else _any_run(results)
+    run = None if results is None else any_run(results)
     return {
         "problem": str(spec.get("problem", "")),
         "batch": _batch(spec, run),
@@ -129,14 +132,9 @@ def _facts(made: Made, results: Results | None) -> dict[str, str]:
     }
 
 
-def _any_run(results: Results) -> Run:
-    """Any of the runs: they have the same batch, steps and examples."""
-    return next(run for step_sizes in results.runs.values() for seeds in step_sizes.values() for run in seeds.values())
-
-
 def _batch(spec: Mapping[str, Any], run: Run | None) -> str:
     if run is not None:
-        return "full" if run.batch is None else f"{run.batch} examples"
+        return "full" if run.batch_size is None else f"{run.batch_size} examples"
     return str(spec.get("batch", "the problem's own"))
 
 

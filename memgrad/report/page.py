@@ -1,4 +1,4 @@
-"""A report as a file."""
+"""Writing the report."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from memgrad.experiments.driver import results_of
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.spec import Spec
-from memgrad.experiments.store import Store
+from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
 from memgrad.paper.reproduction import Reproduction
-from memgrad.report.content import FIRST_NUMBERS, content_of
+from memgrad.report.content import FIRST_NUMBERS, MARKS, content_of
+from memgrad.report.wording import ends_text, number_text, whole_numbers
 
 
 def write_report(
     reproduction: Reproduction, results: Mapping[str, Results] | Store, path: str | os.PathLike[str]
 ) -> Path:
-    """Write what was reproduced as one HTML file, whole or not at all; return its path.
+    """Write the report on a reproduction as one HTML file, atomically; return its path.
 
-    Pictures are part of the file; tables of numbers are linked, beside it. All that comes from data is escaped.
+    Pictures are embedded; tables of numbers beside the file are linked. Everything that comes from data is escaped.
 
     Args:
-        reproduction: What was reproduced.
-        results: What its experiments on real data found, by name, or the store that has their rows.
+        reproduction: The reproduction.
+        results: The results of its experiments on real data, by name, or the store that has their rows.
         path: The file.
     """
     path = Path(path)
@@ -39,7 +40,7 @@ def write_report(
 
 
 def read_results(reproduction: Reproduction, store: Store) -> dict[str, Results]:
-    """What the experiments of a reproduction found, by name, from the store it was made with."""
+    """The results of the experiments of a reproduction, by name, from the store it was made with."""
     specs = {name: Spec.of(made.spec, where=name) for name, made in reproduction.experiments.items()}
     return {name: results_of(spec, store) for name, spec in specs.items()}
 
@@ -48,9 +49,9 @@ def render(reproduction: Reproduction, results: Mapping[str, Results], folder: P
     """The report as HTML.
 
     Args:
-        reproduction: What was reproduced.
-        results: What its experiments on real data found.
-        folder: Where it will be, from where files are named.
+        reproduction: The reproduction.
+        results: The results of its experiments on real data, by name.
+        folder: Its folder, from which files are addressed.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -59,5 +60,11 @@ def render(reproduction: Reproduction, results: Mapping[str, Results], folder: P
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {
+        "number": number_text,
+        "ends": ends_text,
+        "ranges": whole_numbers,
+        "kind": lambda outcome: outcome.replace(" ", "-"),  # in the names of classes, which have no spaces
+    }
     page = content_of(reproduction, results, folder)
-    return environment.get_template("report.html").render(page=page, first_numbers=FIRST_NUMBERS)
+    return environment.get_template("report.html").render(page=page, first_numbers=FIRST_NUMBERS, marks=MARKS)

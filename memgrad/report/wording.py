@@ -1,14 +1,14 @@
-"""Numbers, intervals and times as a report writes them."""
+"""Numbers and intervals as a report writes them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 
-from memgrad.statistics import Interval
+from memgrad.statistics import Estimate
 
 
-def number_text(value: float | None) -> str:
+def number_text(value: float) -> str:
     """A number with four digits.
 
     Example:
@@ -17,7 +17,7 @@ def number_text(value: float | None) -> str:
         >>> number_text(float("inf")), number_text(float("nan"))
         ('∞', 'undefined')
     """
-    if value is None or math.isnan(value):
+    if math.isnan(value):
         return "undefined"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
@@ -27,48 +27,18 @@ def number_text(value: float | None) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
-def ends_text(low: float | None, high: float | None) -> str:
-    """The ends of an interval in brackets; nothing where there is none.
+def ends_text(estimate: Estimate) -> str:
+    """The ends of an interval in brackets; empty if there is none.
 
     Example:
-        >>> ends_text(0.5, 0.75), ends_text(None, None)
+        >>> ends_text(Estimate(0.6, 0.5, 0.75)), ends_text(Estimate(0.6))
         ('[0.5, 0.75]', '')
     """
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
-        return ""
-    return f"[{number_text(low)}, {number_text(high)}]"
-
-
-def interval_text(interval: Interval | None) -> tuple[str, str]:
-    """A mean and the ends of its interval; a dash where there is nothing to say.
-
-    Example:
-        >>> interval_text(Interval(1.0, 0.9, 1.1, 10)), interval_text(None)
-        (('1', '[0.9, 1.1]'), ('-', ''))
-    """
-    if interval is None:
-        return "-", ""
-    return number_text(interval.mean), ends_text(interval.low, interval.high)
-
-
-def duration(seconds: float) -> str:
-    """A time in words.
-
-    Example:
-        >>> duration(7.25), duration(75), duration(7300)
-        ('7.2 s', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+    return f"[{number_text(estimate.low)}, {number_text(estimate.high)}]" if estimate.has_interval else ""
 
 
 def whole_numbers(numbers: Sequence[int]) -> str:
-    """Whole numbers, those in a row as a range.
+    """Whole numbers, consecutive ones as a range.
 
     Example:
         >>> whole_numbers([0, 1, 2, 3, 7]), whole_numbers([])
@@ -85,7 +55,7 @@ def whole_numbers(numbers: Sequence[int]) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words in a sentence, each once.
+    """A list of words in a sentence, each once.
 
     Example:
         >>> listed(["R1", "R2", "R1", "A1"]), listed(["S6"])

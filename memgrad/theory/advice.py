@@ -13,14 +13,14 @@ from memgrad.theory.quantities import numbers
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What the bound of MemSGD-p is smallest for.
+    """The degree and learning rate for which the bound of MemSGD-p is smallest.
 
     Args:
         degree: The degree p to use.
         lr: The learning rate to use.
         steps: The budget.
-        bound: The bound of `memsgd` after so many steps.
-        why: What decided, in words.
+        bound: The bound of `memsgd` after that many steps.
+        why: The reason, in words.
 
     Example:
         >>> advice = best_lr(distance=1, noise=1, dimension=100, steps=10_000, smoothness=1)
@@ -84,7 +84,7 @@ def best_degree(
         4.0
 
     Reference:
-        UAI 2019, Theorem E.2. The minimisation is ours.
+        UAI 2019, Theorem E.2. The minimization is ours.
     """
     owner = "best_degree"
     lr, distance, noise, d, k = numbers(owner, lr=lr, distance=distance, noise=noise, dimension=dimension, steps=steps)
@@ -140,12 +140,12 @@ def best_lr(
         (2.0, 0.05)
 
     Reference:
-        UAI 2019, Theorem E.2. The minimisation is ours.
+        UAI 2019, Theorem E.2. The minimization is ours.
     """
     owner = "best_lr"
     distance, noise, d, k = numbers(owner, distance=distance, noise=noise, dimension=dimension, steps=steps)
     if distance == 0:
-        raise ValueError("best_lr needs distance > 0, got distance=0: from the minimiser, each step only adds noise.")
+        raise ValueError("best_lr needs distance > 0, got distance=0: from the minimizer, each step only adds noise.")
     reasons = []
     if degree is None:
         p = 2.0

@@ -23,7 +23,7 @@ class Bound:
     r"""A proven upper bound, as a value: the number, its two parts, and what it rests on.
 
     `value = rate + ball`: the *rate* is what is left of the start and vanishes with time, the *ball* is what the noise
-    leaves for ever. They are floats for one time or step and arrays for an array of them.
+    leaves forever. They are floats for one time or step and arrays for an array of them.
 
     Args:
         name: The function of `memgrad.theory` that made it.
@@ -138,8 +138,8 @@ def assume_growth(owner: str, letter: str, constant: float, gap: float, distance
         f"gap >= {letter}/2 distance^2",
         gap,
         constant / 2 * distance**2,
-        otherwise=f"no function with {letter} = {constant:g} starts so; give gap = f(x0) - f* and distance = |x0 - x*| "
-        f"of the same x0, or a smaller {letter}",
+        otherwise=f"no function with {letter} = {constant:g} has such a start; give gap = f(x0) - f* and distance = "
+        f"|x0 - x*| of the same x0, or a smaller {letter}",
     )
 
 

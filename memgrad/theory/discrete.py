@@ -131,7 +131,7 @@ def _assume_slow_growth(lam: Any) -> str:
         k = int(np.argmax(wrong))
         before = f" after lambda_{k - 1} = {lam[k - 1]:g}" if k else ""
         raise AssumptionError(
-            f"discrete_master needs {rule}, got lambda_{k} = {lam[k]:g}{before}: let lambda grow by at most 1 a step, "
-            f"as lambda_k = k/(p-1) with p >= 2 does (the printed condition lambda_k <= k is too weak, erratum 41)."
+            f"discrete_master needs {rule}, got lambda_{k} = {lam[k]:g}{before}: let lambda grow by at most 1 per "
+            f"step, as lambda_k = k/(p-1) with p >= 2 does (the printed lambda_k <= k is too weak, erratum 41)."
         )
     return f"{rule} (largest increase {np.max(np.diff(lam), initial=0.0):g})"

@@ -23,7 +23,7 @@ class Polyak:
     Args:
         lr: $\eta = 4/(\sqrt L + \sqrt\mu)^2$.
         momentum: $\beta = q^2$.
-        q: $(\sqrt L - \sqrt\mu)/(\sqrt L + \sqrt\mu)$: the distance shrinks by this factor a step, asymptotically.
+        q: $(\sqrt L - \sqrt\mu)/(\sqrt L + \sqrt\mu)$: the distance shrinks by this factor per step, asymptotically.
         memory_step: $h = 1/\sqrt{\mu L}$, the time step for which MG-SDE-exp becomes the method.
         memory_alpha: Its rate of forgetting, $\alpha = 4 L \mu/(\sqrt L + \sqrt\mu)^2$.
         heavy_ball_step: $h = 2/(\sqrt L + \sqrt\mu)$, the time step for which HB-SDE becomes the method.
@@ -43,7 +43,7 @@ def polyak(*, smoothness: float, strong_convexity: float) -> Polyak:
     r"""Polyak's parameters and their rate $q = \frac{\sqrt L - \sqrt\mu}{\sqrt L + \sqrt\mu}$ on quadratics.
 
     For functions that are only strongly convex and smooth the rate is local: it needs a second derivative and a start
-    near the minimiser. Both equations of the appendix, discretised with the right step, are this method exactly.
+    near the minimizer. Both equations of the appendix, discretized with the right step, are this method exactly.
 
     Args:
         smoothness: $L$, > 0.
@@ -132,8 +132,8 @@ def heavy_ball(
             "gap <= L/2 distance^2",
             gap,
             big / 2 * distance**2,
-            otherwise=f"no function with L = {big:g} starts so; give gap = f(x0) - f* and distance = |x0 - x*| of the "
-            f"same x0, or a larger smoothness",
+            otherwise=f"no function with L = {big:g} has such a start; give gap = f(x0) - f* and distance = |x0 - x*| "
+            f"of the same x0, or a larger smoothness",
         ),
     )
     return Bound(
@@ -165,8 +165,8 @@ def heavy_ball_bounded(
     $$\mathbb{E}[f(\bar x_k) - f^*] \le \frac{1}{k+1} \left( \frac{\beta}{1-\beta} (f(x_0) - f^*)
     + \frac{1-\beta}{2\eta} |x_0 - x^*|^2 \right) + \frac{\eta\, (G^2 + d\, \varsigma_*^2)}{2 (1-\beta)}$$
 
-    Smoothness is not needed. With $\eta$ proportional to $1/\sqrt{k+1}$, chosen for the last step $k$, all of it is
-    $\mathcal{O}(1/\sqrt k)$.
+    Smoothness is not needed. With $\eta$ proportional to $1/\sqrt{k+1}$, chosen for the last step $k$, the whole bound
+    is $\mathcal{O}(1/\sqrt k)$.
 
     Args:
         k: Step, an integer >= 0; one or an array.
@@ -204,8 +204,8 @@ def heavy_ball_bounded(
         "gap <= G distance",
         gap,
         big * distance,
-        otherwise=f"no function with |gradient| <= {big:g} starts so; give a larger gradient, or the gap and the "
-        f"distance of the same x0",
+        otherwise=f"no function with |gradient| <= {big:g} has such a start; give a larger gradient, or the gap and "
+        f"the distance of the same x0",
     )
     return Bound(
         name="heavy_ball_bounded",

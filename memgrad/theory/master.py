@@ -18,7 +18,7 @@ from memgrad.theory.quantities import numbers, times
 
 Array = NDArray[np.float64]
 
-FIRST_TIME = 1e-16  # a start at 0 is checked from this share of the first time asked for on
+FIRST_TIME = 1e-16  # a start at 0 is checked from this share of the first time asked for
 LONGEST_PANEL = 0.05  # of the time itself, or half of the time 1/a in which the memory changes
 MOST_PANELS = 20_000
 AGREES = 1e-7  # how far numbers may be from a condition that holds with equality
@@ -47,7 +47,7 @@ def master(
     $C$ makes $r(t)$ larger and the bound smaller, as long as $\dot r \le \tau\lambda a$ still holds up to $t$.
 
     Both conditions are checked on a grid that is fine against $t$ and against $1/a(t)$; a start at 0 is checked from
-    $10^{-16}$ of the first time asked for on.
+    $10^{-16}$ of the first requested time onward.
 
     Args:
         memory: A memory with a memory function $m(t)$, or its text form.
@@ -58,7 +58,7 @@ def master(
         tau: Constant of weak quasi-convexity, > 0; 1 for convex functions, 2 for quadratics.
         start: $\epsilon \ge 0$, the time at which the equation starts, with $X = x_0$ and $V = 0$.
         gap: $f(x_0) - f^* \ge 0$, needed where `start` is not 0.
-        lam: A function that takes an array of times to $\lambda$ there. It must solve the equation above.
+        lam: A function that maps an array of times to $\lambda$ there. It must solve the equation above.
 
     Example:
         >>> bound = master("poly:2", t=10.0, distance=1, noise=0.5, dimension=3)
@@ -202,11 +202,11 @@ def _tail(memory: Memory, t: float) -> float:
             share = float(memory.influence(t, t + math.expm1(y) / a)) * math.exp(y) / a**2
         except OverflowError:
             return 0.0
-        return share if math.isfinite(share) else 0.0  # m(s) has outgrown the floats
+        return share if math.isfinite(share) else 0.0  # m(s) has overflowed
 
     if _last_degree(memory, t) > 1:
         value, _, *rest = quad(integrand, 0, np.inf, epsabs=0.0, epsrel=1e-11, limit=500, full_output=1)
-        if len(rest) == 1 and value > 0:  # a second entry would be the warning
+        if len(rest) == 1 and value > 0:  # a further entry would be quad's warning
             return float(value)
     raise AssumptionError(
         f"master needs a finite integral of 1/m(s) up to infinity, so that lambda stays positive, and {memory} grows "
@@ -215,7 +215,7 @@ def _tail(memory: Memory, t: float) -> float:
 
 
 def _last_degree(memory: Memory, t: float) -> float:
-    """The degree of the polynomial memory that forgets as fast, as late as the floats let it be seen."""
+    """The degree of the polynomial memory that forgets as fast, at the latest time that floats can represent."""
     for factor in (1e50, 1e20, 1e8, 1e3, 10.0):
         degree = float(memory.rate(t * factor)) * t * factor
         if not math.isnan(degree):
@@ -227,7 +227,7 @@ def _given_solution(memory: Memory, panels: _Panels, lam: Callable[[Array], Arra
     values = np.asarray(lam(panels.ends), dtype=np.float64)
     if values.shape != panels.ends.shape:
         raise ValueError(
-            f"master needs a lam that takes {panels.ends.shape} times to as many values, got {values.shape}."
+            f"master needs a lam that maps {panels.ends.shape} times to the same number of values, got {values.shape}."
         )
     expected = panels.kept[:, 0] * values[1:] + panels.inner[:, 0]
     wrong = ~((values[:-1] > 0) & (np.abs(values[:-1] - expected) <= AGREES * expected))

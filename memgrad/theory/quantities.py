@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memgrad.kinds import is_real
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -70,13 +72,13 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 def numbers(owner: str, **values: Any) -> tuple[float, ...]:
-    """The values as floats in their order, or an error that names the owner, the quantity, its domain and the value."""
+    """The values as floats, in order, or an error that names the owner, the quantity, its domain and the value."""
     return tuple(_number(owner, name, value) for name, value in values.items())
 
 
 def _number(owner: str, name: str, value: Any) -> float:
     quantity = QUANTITIES[name]
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise TypeError(
             f"{owner} needs one number {name} ({quantity.meaning}), "
             f"got {name}={value!r} of type {type(value).__name__}."

@@ -78,7 +78,7 @@ class Entry:
     parameters: tuple[Parameter, ...]
 
     def compute(self, arguments: Mapping[str, Any]) -> Bound:
-        """The bound for arguments by name, or an error that lists those it does not know or misses.
+        """The bound for arguments by name, or an error that lists those that are unknown or missing.
 
         Example:
             >>> bounds()["instantaneous"].compute({"t": 10, "distance": 1, "noise": 0.5, "dimension": 2}).value

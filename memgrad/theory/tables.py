@@ -17,7 +17,7 @@ class Row:
 
     Args:
         method: The method, or the kind of forgetting.
-        assumption: What the function and its gradients must fulfil.
+        assumption: What the function and its gradients must satisfy.
         quantity: What converges.
         rate: The part of the bound that vanishes, as text.
         ball: The part that the noise leaves, as text; 0 without noise.

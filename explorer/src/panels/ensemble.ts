@@ -9,7 +9,7 @@ import { METHODS } from "../methods";
 import { boundFor, ensembleOf, exactLossOf, flowLossOf, landscapeOf, memoryOf, nesterovFlowLossOf } from "../model";
 import { limitLoss } from "../moments";
 import { short } from "../numbers";
-import { STYLES, colour } from "../palette";
+import { STYLES, colorOf, type Style } from "../palette";
 import { Plot } from "../plot";
 import type { State } from "../state";
 import type { Store } from "../store";
@@ -93,7 +93,7 @@ export class EnsemblePanel implements Panel {
     const c = plot.context;
     for (const method of [...shown].reverse()) {
       const { x, runs } = ensembleOf(method, state);
-      c.fillStyle = colour(STYLES[method].color);
+      c.fillStyle = colorOf(STYLES[method].color);
       c.globalAlpha = 0.62;
       const from = 2 * state.k * runs;
       const size = method === "memory" ? 2.6 : 2.2;
@@ -207,22 +207,23 @@ export class EnsemblePanel implements Panel {
     level: (value: number) => number,
     bound: Float64Array | null,
   ): void {
-    const labels = shown.map((method) => ({
+    const labels: { text: string; style?: Style; y: number }[] = shown.map((method) => ({
       text: STYLES[method].label,
-      color: STYLES[method].color,
+      style: STYLES[method],
       y: level(ensembleOf(method, state).mean[state.steps]),
     }));
-    if (bound !== null)
-      labels.push({ text: "theorem", color: "--memory", y: level(bound[Math.floor(state.steps * 0.55)]) });
+    if (bound !== null) labels.push({ text: "theorem", y: level(bound[Math.floor(state.steps * 0.55)]) });
     const at = (text: string) => (text === "theorem" ? x(state.steps * 0.55) : plot.right - 4);
     labels.sort((a, b) => a.y - b.y);
     let last = -Infinity;
-    for (const { text, color, y } of labels) {
+    for (const { text, style, y } of labels) {
       if (!Number.isFinite(y)) continue;
       // Labels of lines that meet stand below one another.
       const free = Math.min(plot.bottom - 8, Math.max(plot.top + 6, y - 10, last + 15));
       last = free;
-      plot.label(text, at(text), free, color, text === "theorem" ? "center" : "right");
+      plot.label(text, at(text), free, "--ink", text === "theorem" ? "center" : "right");
+      // The text is ink, which is readable in any color scheme; the marker tells the method.
+      if (style) plot.marker(style, at(text) - plot.context.measureText(text).width - 9, free, 4.5);
     }
   }
 }

@@ -8,7 +8,7 @@ import type { Landscape, LandscapeName } from "../landscape";
 import { METHODS } from "../methods";
 import { landscapeOf, memoryOf, odeOf, pathOf, weightsAt } from "../model";
 import { short } from "../numbers";
-import { STYLES, colour } from "../palette";
+import { STYLES, colorOf } from "../palette";
 import { Plot } from "../plot";
 import type { State } from "../state";
 import type { Store } from "../store";
@@ -182,7 +182,7 @@ export class LandscapePanel implements Panel {
     const path = pathOf("memory", state);
     const w = weightsAt(memoryOf(state.memory), state.k);
     const c = plot.context;
-    c.fillStyle = colour("--memory");
+    c.fillStyle = colorOf("--memory");
     c.globalAlpha = 0.5;
     for (let j = 0; j <= state.k; j++) {
       const radius = Math.min(11, 26 * Math.sqrt(w[j]));

@@ -9,7 +9,7 @@ import { FIRST_DRAWING, drawn } from "../drawn";
 import type { Family } from "../memory";
 import { memoryOf, passportAt, weightsAt } from "../model";
 import { short } from "../numbers";
-import { colour } from "../palette";
+import { colorOf } from "../palette";
 import { Plot } from "../plot";
 import type { Store } from "../store";
 import { PARAMETERS, build, readParameters } from "../textform";
@@ -160,7 +160,7 @@ export class MemoryPanel implements Panel {
       }
       // The discrete shares M_j / M_{k+1}, as steps.
       const c = plot.context;
-      c.fillStyle = colour("--memory");
+      c.fillStyle = colorOf("--memory");
       let share = 0;
       const thin = Math.max(1, Math.ceil(steps / 100));
       for (let j = 0; j <= k; j++) {
@@ -194,7 +194,7 @@ export class MemoryPanel implements Panel {
     plot.axes({ x, y, xLabel: "gradient of step j", yLabel: "weight w(j, k)", yTicks: 4 });
     const c = plot.context;
     const width = x(1) - x(0);
-    c.fillStyle = colour("--memory");
+    c.fillStyle = colorOf("--memory");
     c.globalAlpha = 0.55;
     for (let j = 0; j <= k; j++) {
       const gap = width > 4 ? 1 : 0;

@@ -103,8 +103,8 @@ export class TimeWarpPanel implements Panel {
     plot.marker(STYLES.memory, view.x(mx), view.y(my), 9);
     plot.marker(STYLES.nag, view.x(hx), view.y(hy), 7);
     const partner = warped.warp.q === 3 ? "Nesterov" : "heavy ball";
-    plot.label("memory", view.x(mx), view.y(my) + (isAbove ? -19 : 19), "--memory", "center");
-    plot.label(partner, view.x(hx), view.y(hy) + (isAbove ? 19 : -19), "--nag", "center");
+    plot.label("memory", view.x(mx), view.y(my) + (isAbove ? -19 : 19), "--ink", "center");
+    plot.label(partner, view.x(hx), view.y(hy) + (isAbove ? 19 : -19), "--ink", "center");
     describe(plot.canvas, `Map with the memory and the heavy ball on one path. ${this.summary()}`);
   }
 

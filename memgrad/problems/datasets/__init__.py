@@ -12,21 +12,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from memgrad.deprecation import deprecated_names
 from memgrad.problems.datasets import cache, dataset, sources
 from memgrad.problems.datasets.cache import State
 from memgrad.problems.datasets.catalogue import find, names
 from memgrad.problems.datasets.dataset import Dataset
-from memgrad.problems.datasets.download import Progress
+from memgrad.problems.datasets.download import ByteProgress
 from memgrad.problems.datasets.sources import DatasetUnavailable
 
-__all__ = ["Dataset", "DatasetUnavailable", "Progress", "State", "get", "load", "names", "path", "sample", "verify"]
+__all__ = ["ByteProgress", "Dataset", "DatasetUnavailable", "State", "get", "load", "names", "path", "sample", "verify"]
+__getattr__ = deprecated_names(__name__, {"Progress": "memgrad.problems.datasets.ByteProgress"})
 
 
 def load(
     name: str,
     *,
     folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
     sample: bool = False,
 ) -> Dataset:
     """A data set, complete: from the cache, or from the first source that has it, which is then kept in the cache.
@@ -61,7 +63,7 @@ def sample(name: str) -> Dataset:
     return dataset.embedded(find(name))
 
 
-def get(name: str, *, folder: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> Path:
+def get(name: str, *, folder: str | os.PathLike[str] | None = None, progress: ByteProgress | None = None) -> Path:
     """Put a data set into the cache, unless it is there, and return its file. The arguments are those of `load`."""
     entry = find(name)
     cache.obtain(entry, folder=sources.named_folder(folder), progress=progress)

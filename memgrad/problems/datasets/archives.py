@@ -1,4 +1,4 @@
-"""Files that can be read by name, wherever they lie: in a folder, in a tar or in a zip archive. Nothing is unpacked."""
+"""Files that can be read by name, in a folder or in a tar or zip archive. Nothing is unpacked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Files:
         return name in self.paths
 
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is there."""
+        """The first of `names` that exists."""
         return next((name for name in names if name in self.paths), None)
 
     def read(self, name: str) -> bytes:
@@ -67,7 +67,7 @@ def in_zip(path: Path) -> Files:
 
 
 def archive(path: Path) -> Files | None:
-    """The files of an archive, told by its ending; None if it is none."""
+    """The files of an archive, recognized by its extension; None for other files."""
     name = path.name.lower()
     if name.endswith(_TAR):
         return in_tar(path)

@@ -1,4 +1,4 @@
-"""The cache: one npz file a data set, whole or not there, made by one process while the others wait."""
+"""The cache: one npz file per data set, written atomically by one process while the others wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from memgrad.extras import require
 from memgrad.files import written_whole
 from memgrad.problems.datasets import formats, sources
 from memgrad.problems.datasets.canonical import Arrays
-from memgrad.problems.datasets.catalogue import Entry
+from memgrad.problems.datasets.catalogue import UNUSED, Entry
 from memgrad.problems.datasets.decode import checked
-from memgrad.problems.datasets.download import Progress
+from memgrad.problems.datasets.download import ByteProgress
 
 State = Literal["complete", "damaged", "missing"]
-"""What the cache holds of a data set: all of it as published, something else, or nothing."""
+"""What the cache has of a data set: the published arrays, something else, or nothing."""
 
 _WAIT_BEFORE_SAYING_SO = 0.5  # seconds
 
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def path(entry: Entry) -> Path:
-    """Where the data set is kept, or will be."""
+    """The file of a data set in the cache, whether it exists or not."""
     return folder() / f"{entry.name}.npz"
 
 
@@ -52,6 +52,31 @@ def read(entry: Entry) -> Arrays | None:
     return checked(entry, formats.npz(data))  # type: ignore[arg-type]  # checked() refuses what is not integer
 
 
+def summary(entry: Entry) -> dict[str, Any]:
+    """What a data set is and whether it is in the cache, as plain data."""
+    kept = path(entry)
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "rows": entry.rows,
+        "input_shape": list(entry.input_shape),
+        "classes": len(set(entry.class_names) - {UNUSED}),
+        "cached": kept.exists(),
+        "bytes": kept.stat().st_size if kept.exists() else entry.nbytes,
+        "path": str(kept),
+        "license": entry.license,
+    }
+
+
+def downloaded_bytes(entry: Entry) -> int:
+    """The bytes that interrupted downloads of a data set have left, from which the next one resumes."""
+    return sum(file.stat().st_size for file in _downloads(entry).glob("*") if file.is_file())
+
+
+def _downloads(entry: Entry) -> Path:
+    return path(entry).with_suffix(".downloads")
+
+
 def state(entry: Entry) -> State:
     """Whether the data set is in the cache, and is what was published."""
     try:
@@ -60,9 +85,9 @@ def state(entry: Entry) -> State:
         return "damaged"
 
 
-def obtain(entry: Entry, *, folder: Path | None = None, progress: Progress | None = None) -> Arrays:
+def obtain(entry: Entry, *, folder: Path | None = None, progress: ByteProgress | None = None) -> Arrays:
     """The arrays of a data set: from the cache, or from the first source that has it, and then kept in the cache."""
-    # Reading needs no lock, so that a cache which cannot be written is of use all the same.
+    # Reading takes no lock, so that a read-only cache can be used.
     arrays = _undamaged(entry)
     if arrays is not None:
         return arrays
@@ -71,7 +96,7 @@ def obtain(entry: Entry, *, folder: Path | None = None, progress: Progress | Non
     with _written_by_us(entry), _alone(entry, report):
         arrays = _undamaged(entry)  # another process may have got it while we waited
         if arrays is None:
-            work = path(entry).with_suffix(".downloads")
+            work = _downloads(entry)
             work.mkdir(exist_ok=True)
             try:
                 arrays = sources.first(entry, folder=folder, work=work, progress=report)
@@ -101,7 +126,7 @@ def _write(entry: Entry, arrays: Arrays) -> None:
 
 
 @contextmanager
-def _alone(entry: Entry, report: Progress) -> Iterator[None]:
+def _alone(entry: Entry, report: ByteProgress) -> Iterator[None]:
     """Keep other processes from getting the same data set meanwhile."""
     from filelock import FileLock, Timeout
 
@@ -109,7 +134,7 @@ def _alone(entry: Entry, report: Progress) -> Iterator[None]:
     try:
         lock.acquire(timeout=_WAIT_BEFORE_SAYING_SO)
     except Timeout:
-        report(f"waiting for another process that gets {entry.name}", 0, 0)
+        report(f"waiting for another process that downloads {entry.name}", 0, 0)
         lock.acquire()
     try:
         yield

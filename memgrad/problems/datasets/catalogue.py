@@ -1,14 +1,14 @@
-"""The data sets there are: their arrays and digests, their classes, where they come from and under which terms."""
+"""The table of data sets: arrays and digests, classes, sources, citation and license."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
 from memgrad.problems.datasets.canonical import Field
+from memgrad.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,22 @@ class Entry:
     """A data set: what it holds and how to get it.
 
     Args:
-        name: The name it is asked for by.
+        name: The name by which it is loaded.
         title: Its name in full.
         layout: Which files it is made of: see `decode`.
         fields: Its arrays, in canonical form.
         digest: The SHA-256 of the arrays.
         class_names: The name of each class, at the place of its label.
         ranges: The smallest and the largest value of the columns whose values are not 0 and 1 alone, or of every pixel.
-        train_rows: How many rows are for training, where the publisher does not say.
+        train_rows: How many rows are for training, if the publisher does not say.
+        sample_rows: How many rows the sample in the package has, for training and for testing; None without a sample.
         mirrors: Downloads that together hold the set, the preferred ones first.
         package: A package that holds it.
         subfolders: The folders in which other programs keep its files.
-        files: What a person may have of it, in words.
+        files: The files that a user may have of it, in words.
         homepage: Where it is published.
         citation: What to cite.
-        licence: Its terms.
+        license: Its terms.
     """
 
     name: str
@@ -69,13 +70,14 @@ class Entry:
     class_names: tuple[str, ...]
     ranges: tuple[tuple[int, int], ...]
     train_rows: int | None = None
+    sample_rows: tuple[int, int] | None = None
     mirrors: tuple[tuple[Download, ...], ...] = ()
     package: Package | None = None
     subfolders: tuple[str, ...] = ()
     files: str = ""
     homepage: str = ""
     citation: str = ""
-    licence: str = ""
+    license: str = ""
     _by_name: Mapping[str, Field] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,6 +127,7 @@ COVTYPE = Entry(
     layout="table",
     fields=(Field("inputs", "<i2", (581_012, 54)), Field("targets", "|u1", (581_012,))),
     digest="43c3246d2b0e37972bf97a75887fa918be76e7f60b18de49df5991c7c238596d",
+    sample_rows=(2000, 500),
     class_names=(
         UNUSED,
         "Spruce/Fir",
@@ -156,7 +159,7 @@ COVTYPE = Entry(
     files="covtype.data or covtype.data.gz of UCI, or covtype.bz2 of LIBSVM",
     homepage="https://archive.ics.uci.edu/dataset/31/covertype",
     citation="J. A. Blackard (1998). Covertype. UCI Machine Learning Repository, doi:10.24432/C50K5N.",
-    licence="CC BY 4.0",
+    license="CC BY 4.0",
 )
 
 MNIST = Entry(
@@ -165,6 +168,7 @@ MNIST = Entry(
     layout="idx",
     fields=_images((28, 28), train=60_000, test=10_000),
     digest="c080a34953d35937e0a860277483a95cd124eb3e1a625915b7eaf34db65854a3",
+    sample_rows=(1000, 200),
     class_names=tuple("0123456789"),
     ranges=((0, 255),),
     mirrors=tuple(
@@ -190,7 +194,7 @@ MNIST = Entry(
         "Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998). Gradient-based learning applied to document "
         "recognition. Proceedings of the IEEE 86(11), 2278-2324."
     ),
-    licence="CC BY-SA 3.0",
+    license="CC BY-SA 3.0",
 )
 
 FASHION_MNIST = Entry(
@@ -199,6 +203,7 @@ FASHION_MNIST = Entry(
     layout="idx",
     fields=_images((28, 28), train=60_000, test=10_000),
     digest="b942e4dc7f30cdc3795bad8026eada56b948939bfc0154c245896b600ff03c11",
+    sample_rows=(600, 200),
     class_names=(
         *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
@@ -227,7 +232,7 @@ FASHION_MNIST = Entry(
         "H. Xiao, K. Rasul and R. Vollgraf (2017). Fashion-MNIST: a novel image dataset for benchmarking machine "
         "learning algorithms. arXiv:1708.07747."
     ),
-    licence="MIT",
+    license="MIT",
 )
 
 CIFAR_10 = Entry(
@@ -236,6 +241,7 @@ CIFAR_10 = Entry(
     layout="cifar",
     fields=_images((3, 32, 32), train=50_000, test=10_000),
     digest="21adc29042cd5aa748b74fd1f894fed45809329906fa107bfc8951cd8e14f810",
+    sample_rows=(300, 100),
     class_names=(
         *("airplane", "automobile", "bird", "cat", "deer"),
         *("dog", "frog", "horse", "ship", "truck"),
@@ -250,7 +256,7 @@ CIFAR_10 = Entry(
     files="cifar-10-python.tar.gz, cifar-10-binary.tar.gz, or a folder with their batches",
     homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
     citation="A. Krizhevsky (2009). Learning multiple layers of features from tiny images. University of Toronto.",
-    licence="none stated",
+    license="none stated",
 )
 
 CATALOGUE: Mapping[str, Entry] = MappingProxyType(
@@ -276,10 +282,10 @@ def find(name: str) -> Entry:
         >>> find("cifar10")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        ValueError: Unknown data set 'cifar10'; known data sets: covtype, mnist, ... Did you mean 'cifar-10'?
+        ValueError: unknown data set 'cifar10'; did you mean 'cifar-10'? Known data sets: covtype, mnist, ...
     """
     if name in CATALOGUE:
         return CATALOGUE[name]
-    known = f"Unknown data set {name!r}; known data sets: {', '.join(CATALOGUE)}."
-    near = difflib.get_close_matches(str(name).lower(), CATALOGUE, n=2, cutoff=0.5)
-    raise ValueError(known + (f" Did you mean {' or '.join(map(repr, near))}?" if near else ""))
+    raise ValueError(
+        f"unknown data set {name!r}{did_you_mean(name, CATALOGUE)} Known data sets: {', '.join(CATALOGUE)}."
+    )

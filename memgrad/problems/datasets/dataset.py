@@ -23,13 +23,13 @@ class Dataset:
 
     Args:
         name: Its name, such as `mnist`.
-        train_inputs: The inputs to train on, one a row: features, pixels (28, 28) or (3, 32, 32).
+        train_inputs: The inputs to train on, one per row: features, pixels (28, 28) or (3, 32, 32).
         train_targets: Their labels.
         test_inputs: The inputs to test on.
         test_targets: Their labels.
         class_names: The name of each class, at the place of its label; of a model, the name of each output. Covtype's
             labels are 1 to 7, so class 0 is there but never used.
-        is_sample: Whether these are the few rows that come with memgrad.
+        is_sample: Whether this is the sample that comes with memgrad.
 
     Example:
         >>> from memgrad.problems import datasets
@@ -97,6 +97,8 @@ def _scaled(inputs: Integers, ranges: tuple[tuple[int, int], ...]) -> NDArray[np
 
 def embedded(entry: Entry) -> Dataset:
     """The sample that comes with memgrad."""
+    if entry.sample_rows is None:
+        raise ValueError(f"the data set {entry.name!r} has no sample; load it complete, without sample=True.")
     data = files("memgrad.problems.datasets").joinpath("samples", f"{entry.name}.npz").read_bytes()
     arrays: Arrays = formats.npz(data)  # type: ignore[assignment]  # embed.py wrote integers
     return prepared(entry, arrays, is_sample=True)

@@ -1,4 +1,4 @@
-"""Which files make which data set, and how their parts become its arrays."""
+"""Which files a data set consists of, and how they are decoded into its arrays."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memgrad.problems.datasets.formats import Integers, unpacked
 
 T = TypeVar("T")
 Recipe = Callable[[Entry, Files], "Arrays | None"]
-"""The arrays of a data set from its files; None if the files are not there, a ValueError if they are wrong."""
+"""The arrays of a data set from its files; None if the files do not exist, a ValueError if they are wrong."""
 
 
 def decode(entry: Entry, files: Files) -> Arrays:
-    """The arrays of a data set, in canonical form and with its digest, from whichever of its files are there.
+    """The arrays of a data set, in canonical form and with its digest, from whichever of its files exist.
 
     A ValueError says what was found instead; a FileNotFoundError, that no file of the set was.
     """
@@ -50,7 +50,7 @@ def checked(entry: Entry, arrays: Arrays) -> dict[str, Integers]:
 
 
 def _npz(entry: Entry, files: Files) -> Arrays | None:
-    """Our own cache file, or the names and axes of Keras: x_train, y_train, x_test, y_test; colours last."""
+    """Our own cache file, or the names and axes of Keras: x_train, y_train, x_test, y_test; colors last."""
     name = files.find(f"{entry.name}.npz")
     if name is None:
         return None
@@ -93,7 +93,7 @@ _TWO_CLASSES = (
 
 
 def _other_versions(_entry: Entry, files: Files) -> Arrays | None:
-    """Files that people take for the data set."""
+    """Files that are often mistaken for the data set."""
     if binary := files.find("covtype.libsvm.binary", "covtype.libsvm.binary.scale"):
         raise ValueError(f"{binary}: {_TWO_CLASSES}")
     if scaled := files.find("covtype.scale", "covtype.scale01"):
@@ -151,8 +151,8 @@ def _cifar_sheets(entry: Entry, files: Files) -> Arrays | None:
     if not any(name in files for name in names):
         return None
     _complete([name for name in (*names, *labels) if name not in files])
-    colours, height, width = entry.input_shape
-    images = [_read(files, name, lambda data: formats.sheet(data, (colours, height, width))) for name in names]
+    colors, height, width = entry.input_shape
+    images = [_read(files, name, lambda data: formats.sheet(data, (colors, height, width))) for name in names]
     train, test = (_read(files, name, formats.json_labels) for name in labels)
     return {
         "train_inputs": np.concatenate(images[:-1]),

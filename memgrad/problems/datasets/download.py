@@ -1,6 +1,6 @@
-"""Downloads that go on where they were interrupted.
+"""Downloads that can be resumed.
 
-pooch names, checks and keeps the files, but starts anew when it is interrupted. Its downloader is therefore ours: what
+pooch names, checks and keeps the files, but starts over after an interruption. Its downloader is therefore ours: what
 has arrived is kept in a file with the ending `.part`, and the server is asked for the rest (HTTP `Range`).
 """
 
@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 
 from memgrad.problems.datasets.catalogue import Download
 
-Progress = Callable[[str, int, int], None]
+ByteProgress = Callable[[str, int, int], None]
 """A function of what is being done, how many bytes are done, and of how many; 0 if that is not known."""
 
-_CHUNK = 1 << 16  # bytes written at once, and lost at most when the process ends
+_CHUNK = 1 << 16  # bytes per write: at most so many are lost when the process ends
 _TIMEOUTS = (10, 60)  # seconds to connect, and between two bytes
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
 
-def download(wanted: Download, folder: Path, progress: Progress) -> Path:
-    """The file in `folder`, downloaded and checked against its hash unless it is there already."""
+def download(wanted: Download, folder: Path, progress: ByteProgress) -> Path:
+    """The file in `folder`, downloaded and checked against its hash unless it already exists."""
     import pooch
 
     part = folder / f"{wanted.file}.part"
@@ -43,8 +43,8 @@ def download(wanted: Download, folder: Path, progress: Progress) -> Path:
     return Path(path)
 
 
-def resume(url: str, part: Path, progress: Progress) -> None:
-    """Download `url` into `part`, after what is in it already; go on after a lost connection, if something came."""
+def resume(url: str, part: Path, progress: ByteProgress) -> None:
+    """Download the rest of `url` into `part`; after a lost connection, retry as long as there is progress."""
     import requests
     import urllib3
 
@@ -58,7 +58,7 @@ def resume(url: str, part: Path, progress: Progress) -> None:
                 raise OSError(_reason(url, error)) from error
 
 
-def _continue(url: str, part: Path, progress: Progress) -> None:
+def _continue(url: str, part: Path, progress: ByteProgress) -> None:
     import requests
 
     have = _size(part)
@@ -89,7 +89,7 @@ def _size(path: Path) -> int:
 
 
 def _reason(url: str, error: Exception) -> str:
-    """What went wrong, in words: the messages of the packages below name their own classes."""
+    """What went wrong, in plain words: the messages of the packages name their own classes."""
     import requests
 
     host = urlsplit(url).netloc

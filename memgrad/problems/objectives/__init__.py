@@ -1,4 +1,4 @@
-"""Functions to minimise, with their gradients, Hessians, minimisers, constants and noise. numpy and torch alike."""
+"""Functions to minimize, with their gradients, Hessians, minimizers, constants and noise. numpy and torch alike."""
 
 from memgrad.problems.objectives.base import Objective
 from memgrad.problems.objectives.formulas import SU, ConstantGradient, Huber, LogCosh, Quadratic, Quartic

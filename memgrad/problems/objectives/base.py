@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,19 +16,19 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 class Objective(ABC):
-    r"""A function $f: \mathbb{R}^d \to \mathbb{R}$ to be minimised, with its gradient, its constants and its noise.
+    r"""A function $f: \mathbb{R}^d \to \mathbb{R}$ to be minimized, with its gradient, its constants and its noise.
 
-    `value`, `gradient` and `hessian` take a numpy array or a torch tensor of points of shape $(\dots, d)$ and answer in
-    kind, point by point, with the shapes $(\dots)$, $(\dots, d)$ and $(\dots, d, d)$. One formula serves both; torch's
-    autograd of `value` gives `gradient`.
+    `value`, `gradient` and `hessian` take a numpy array or a torch tensor of points of shape $(\dots, d)$ and return
+    the same kind, point by point, with the shapes $(\dots)$, $(\dots, d)$ and $(\dots, d, d)$. One formula serves both;
+    torch's autograd of `value` gives `gradient`.
 
     The constants are those of the paper's assumptions. They hold on all of $\mathbb{R}^d$ and are the best ones that
     do, unless a class says otherwise:
 
-    - `L`: the gradient is Lipschitz, $|\nabla f(x) - \nabla f(y)| \le L\,|x - y|$; infinite where no number will do.
+    - `L`: the gradient is Lipschitz, $|\nabla f(x) - \nabla f(y)| \le L\,|x - y|$; infinite if there is none.
     - `mu`: $f$ is strongly convex, $\nabla^2 f(x) \ge \mu I$; 0 for an $f$ that is convex only.
     - `tau`: $f$ is weakly quasi-convex, $\langle \nabla f(x), x - x^* \rangle \ge \tau\,(f(x) - f(x^*))$; None where
-      there is no minimiser $x^*$.
+      there is no minimizer $x^*$.
 
     The noise is that of one stochastic gradient: its covariance $\Sigma(x)$ is `noise_covariance(x)`, and
     `stochastic_gradient` draws one. (The volatility of the paper's SDEs is $\sqrt{h \Sigma}$ with their step $h$.)
@@ -58,13 +59,19 @@ class Objective(ABC):
 
     @property
     @abstractmethod
+    def minimizer(self) -> Floats | None:
+        """A minimizer $x^*$, or None where there is none."""
+
+    @property
     def minimiser(self) -> Floats | None:
-        """A minimiser $x^*$, or None where there is none."""
+        """Deprecated: use `minimizer`."""
+        warnings.warn("Objective.minimiser is deprecated; use Objective.minimizer.", DeprecationWarning, stacklevel=2)
+        return self.minimizer
 
     @property
     @abstractmethod
     def minimum(self) -> float:
-        r"""The infimum of f, which is $f(x^*)$ where there is a minimiser."""
+        r"""The infimum of f, which is $f(x^*)$ where there is a minimizer."""
 
     @property
     @abstractmethod
@@ -79,7 +86,7 @@ class Objective(ABC):
     @property
     @abstractmethod
     def tau(self) -> float | None:
-        """The constant of weak quasi-convexity; None where there is no minimiser."""
+        """The constant of weak quasi-convexity; None where there is no minimizer."""
 
     def local_L(self, radius: float) -> float:  # noqa: N802
         r"""The Lipschitz constant of the gradient on the box $|x_i| \le$ `radius`: `L`, unless that is infinite.
@@ -198,7 +205,7 @@ class Synthetic(Objective):
 
 
 class QuadraticForm(Objective):
-    r"""An objective that is a quadratic, $f(x) = f^* + \frac12 (x - x^*)^T H (x - x^*)$, whatever it is made of.
+    r"""An objective that is a quadratic, $f(x) = f^* + \frac12 (x - x^*)^T H (x - x^*)$, whatever defines it.
 
     Then $\langle \nabla f(x), x - x^* \rangle = (x - x^*)^T H (x - x^*) = 2\,(f(x) - f^*)$: `tau` is exactly 2.
     """
@@ -211,11 +218,11 @@ class QuadraticForm(Objective):
     @property
     @abstractmethod
     def _bottom(self) -> tuple[Floats, float]:
-        """A minimiser and the minimum."""
+        """A minimizer and the minimum."""
 
     @property
-    def minimiser(self) -> Floats:
-        """A minimiser; the one of least norm where there are several."""
+    def minimizer(self) -> Floats:
+        """A minimizer; the one of least norm where there are several."""
         return self._bottom[0].copy()
 
     @property

@@ -28,7 +28,7 @@ class _AtOrigin(Synthetic):
     """An objective whose minimum is 0, at the origin."""
 
     @property
-    def minimiser(self) -> Floats:
+    def minimizer(self) -> Floats:
         """The origin."""
         return np.zeros(self.dimension)
 
@@ -176,7 +176,7 @@ class Quartic(_AtOrigin):
 
     @property
     def mu(self) -> float:
-        """0: the Hessian vanishes at the minimiser."""
+        """0: the Hessian vanishes at the minimizer."""
         return 0.0
 
     @property
@@ -307,7 +307,7 @@ class LogCosh(_Valley):
 @final
 @dataclass(frozen=True)
 class ConstantGradient(Synthetic):
-    r"""A plane, $f(x) = \langle c, x \rangle$: the gradient is $c$ everywhere, and there is no minimiser.
+    r"""A plane, $f(x) = \langle c, x \rangle$: the gradient is $c$ everywhere, and there is no minimizer.
 
     What an optimizer does to it is what its memory does to a signal that does not change, and to the noise upon it.
 
@@ -340,7 +340,7 @@ class ConstantGradient(Synthetic):
         return len(self.slope)
 
     @property
-    def minimiser(self) -> Floats | None:
+    def minimizer(self) -> Floats | None:
         """None, unless the slope is 0."""
         return None if any(self.slope) else np.zeros(self.dimension)
 
@@ -361,7 +361,7 @@ class ConstantGradient(Synthetic):
 
     @property
     def tau(self) -> float | None:
-        """None, unless the slope is 0: there is no minimiser."""
+        """None, unless the slope is 0: there is no minimizer."""
         return None if any(self.slope) else 1.0
 
     def _value(self, x: Any) -> Any:

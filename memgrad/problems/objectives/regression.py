@@ -1,4 +1,4 @@
-"""Objectives made of data: their noise is that of the minibatch, and depends on the point."""
+"""Objectives defined by data: their noise is that of the minibatch and depends on the point."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class LeastSquares(_OnData, QuadraticForm):
             noise, by default.
 
     Example:
-        >>> LeastSquares(np.array([[1.0], [2.0]]), np.array([1.0, 2.0])).minimiser
+        >>> LeastSquares(np.array([[1.0], [2.0]]), np.array([1.0, 2.0])).minimizer
         array([1.])
     """
 
@@ -126,7 +126,7 @@ class Logistic(_OnData):
     Args:
         inputs: The matrix $A$, (n, d). It is not copied if it is made of float64.
         targets: The n labels $y$, 0 or 1.
-        l2: The factor $\lambda \ge 0$. Data that a hyperplane separates have no minimiser without it.
+        l2: The factor $\lambda \ge 0$. Data that a hyperplane separates have no minimizer without it.
         batch_size: The number of examples of a stochastic gradient, drawn with replacement; all of them, hence no
             noise, by default.
 
@@ -160,12 +160,12 @@ class Logistic(_OnData):
 
     @property
     def tau(self) -> float | None:
-        """1, or None where there is no minimiser."""
-        return None if self.minimiser is None else 1.0
+        """1, or None where there is no minimizer."""
+        return None if self.minimizer is None else 1.0
 
     @property
-    def minimiser(self) -> Floats | None:
-        """The minimiser, found by Newton's method; None if a hyperplane separates the data and l2 is 0."""
+    def minimizer(self) -> Floats | None:
+        """The minimizer, found by Newton's method; None if a hyperplane separates the data and l2 is 0."""
         x = self._bottom[0]
         return None if x is None else x.copy()
 
@@ -180,7 +180,7 @@ class Logistic(_OnData):
         full_rank = np.linalg.lstsq(self._hessian(x), x, rcond=None)[2]
         for _ in range(100):
             step, _, rank, _ = np.linalg.lstsq(self._hessian(x), self._gradient(x), rcond=None)
-            if rank < full_rank:  # a direction in which f falls for ever has lost its curvature
+            if rank < full_rank:  # f decreases forever along a direction without curvature
                 break
             while self._value(x - step) > self._value(x) * (1 + 1e-12):  # a full step may overshoot far from the end
                 step = step / 2
@@ -190,7 +190,7 @@ class Logistic(_OnData):
             if np.abs(step).max() <= 1e-10 * (1 + np.abs(x).max()):  # convergence is quadratic: x is exact by now
                 return x, float(self._value(x))
         raise ValueError(
-            "Newton's method found no minimiser of this logistic objective, because a hyperplane separates all but the "
+            "Newton's method found no minimizer of this logistic objective, because a hyperplane separates all but the "
             "examples that lie on it; give it an L2 term, such as l2=1e-4."
         )
 

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from memgrad.kinds import number_form
 from memgrad.problems.objectives.base import Objective
 from memgrad.problems.objectives.formulas import SU, ConstantGradient, Huber, LogCosh, Quadratic, Quartic
 from memgrad.problems.objectives.regression import LeastSquares, Logistic, PowerLaw
+from memgrad.suggestions import did_you_mean
 
 FAMILIES: Mapping[str, type[Objective]] = {
     family.family: family
@@ -20,21 +22,21 @@ NAMED: Mapping[str, Objective] = {"su": SU}
 """Single objectives by name."""
 
 HOLD_DATA = (LeastSquares, Logistic)
-# Their first parameter is all of the numbers that are given without a name.
+# Their first parameter takes all numbers that are given without a name.
 OF_ONE_SEQUENCE = (Quadratic, Quartic, ConstantGradient)
 
 
 def write(objective: Objective) -> str:
-    """The text form; a matrix is written as the word, which `parse` refuses."""
+    """The text form; a matrix is written as the word `matrix`, which `parse` refuses."""
     words = []
     for i, field in enumerate(_fields(type(objective))):
         value = getattr(objective, field.name)
         if i > 0 and value == field.default:
             continue
         if i == 0 and isinstance(objective, OF_ONE_SEQUENCE):
-            words += [_number(each) for each in value]
+            words += [number_form(each) for each in value]
         else:
-            number = "matrix" if isinstance(value, tuple) else _number(value)
+            number = "matrix" if isinstance(value, tuple) else number_form(value)
             words.append(number if field.name in _unnamed(type(objective)) else f"{field.name}={number}")
     return f"{objective.family}:{','.join(words)}" if words else objective.family
 
@@ -89,16 +91,14 @@ def _parameters(family: type[Objective], rest: str, text: str) -> dict[str, Any]
 def _family(name: str, text: str) -> type[Objective]:
     if name in FAMILIES and FAMILIES[name] in HOLD_DATA:
         raise ValueError(
-            f"objective {text!r} is made of data, so text cannot give it: {FAMILIES[name].example} in code."
+            f"objective {text!r} is defined by data and has no text form; write {FAMILIES[name].example} in code."
         )
     if name in FAMILIES:
         return FAMILIES[name]
-    import difflib  # only an error needs it
-
-    known = [*NAMED, *(known for known, family in FAMILIES.items() if family not in HOLD_DATA)]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {FAMILIES[near[0]].example if near[0] in FAMILIES else near[0]!r}?" if near else ""
-    raise ValueError(f"unknown objective {text!r}; known objectives: {', '.join(known)}.{hint}")
+    examples = {known: family.example for known, family in FAMILIES.items() if family not in HOLD_DATA}
+    known = [*NAMED, *examples]
+    hint = did_you_mean(name, known, written=examples)
+    raise ValueError(f"unknown objective {text!r}{hint} Known objectives: {', '.join(known)}.")
 
 
 def _fields(family: type[Objective]) -> list[dataclasses.Field[Any]]:
@@ -108,13 +108,9 @@ def _fields(family: type[Objective]) -> list[dataclasses.Field[Any]]:
 
 
 def _unnamed(family: type[Objective]) -> list[str]:
-    """The parameters that may be given by their place: the required ones, and Huber's delta."""
+    """The parameters that may be given by position: the required ones, and Huber's delta."""
     required = [field.name for field in _fields(family) if field.default is dataclasses.MISSING]
     return ["delta"] if family is Huber else required
-
-
-def _number(value: Any) -> str:
-    return repr(value).removesuffix(".0")
 
 
 def _parse_number(word: str, text: str, family: type[Objective]) -> float:

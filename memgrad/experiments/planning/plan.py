@@ -1,0 +1,200 @@
+"""From a spec to runs, and from runs to run groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import final
+
+from memgrad.experiments.digests import digest_of_runs
+from memgrad.experiments.planning.problem_choice import Facts
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Spec
+
+Table = dict[str, dict[float, dict[int, Run]]]
+"""The run of each method, step size and seed."""
+
+PARTS = 4
+"""Runs that would fit into one stack are split into this many run groups, so that several cores can share them."""
+
+
+@final
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that one worker trains together.
+
+    Attributes:
+        runs: The runs: any number whose optimizers are methods, or one of any optimizer.
+        done: The number of steps already taken, according to their checkpoint.
+    """
+
+    runs: tuple[Run, ...]
+    done: int = field(default=0, compare=False)
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits that identify the run group and name its checkpoint."""
+        return digest_of_runs(run.digest for run in self.runs)
+
+
+def steps_of(spec: Spec, facts: Facts) -> int:
+    """The number of steps of a run."""
+    if spec.steps is not None:
+        return spec.steps
+    assert spec.epochs is not None
+    size = batch_size_of(spec, facts)
+    return spec.epochs * (1 if size is None else facts.examples // size)
+
+
+def batch_size_of(spec: Spec, facts: Facts) -> int | None:
+    """The size of a minibatch; None for the full batch."""
+    if spec.batch == "full":
+        return None
+    size = facts.batch_size if spec.batch is None else spec.batch
+    if size > facts.examples:
+        raise ValueError(
+            f"problem {facts.name!r} has {facts.examples:,} training examples; a minibatch has at most as many, got "
+            f'batch={size:,}. Write batch = "full" for all.'
+        )
+    return size
+
+
+def metrics_of(spec: Spec, facts: Facts) -> tuple[str, ...]:
+    """The evaluated metrics: those of the spec, or all of the problem's; the one that selects step sizes among them."""
+    asked = tuple(dict.fromkeys(facts.metrics if spec.metrics is None else spec.metrics))
+    for metric in (*asked, spec.select.metric):
+        if metric not in facts.metrics:
+            raise ValueError(f"problem {facts.name!r} has no metric {metric!r}; it has {', '.join(facts.metrics)}.")
+    if spec.select.metric not in asked:
+        raise ValueError(f"step sizes are selected by {spec.select.metric!r}, which is not in metrics={list(asked)}.")
+    if not isinstance(spec.evaluate.times, int) and spec.evaluate.times.keys() != set(asked):
+        raise ValueError(
+            f"evaluate.times has {', '.join(spec.evaluate.times)}; as a table it needs each metric that is evaluated: "
+            f"{', '.join(asked)}."
+        )
+    return asked
+
+
+def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
+    """All runs of an experiment whose step sizes are known.
+
+    Args:
+        spec: The experiment.
+        facts: What is known about its problem.
+        selected: The step sizes selected so far, by method. Methods that follow another are left out until its step
+            size is among them.
+    """
+    steps = steps_of(spec, facts)
+    batch_size, metrics = batch_size_of(spec, facts), metrics_of(spec, facts)
+    times = {metric: spec.evaluate.steps(steps, metric) for metric in metrics}
+    evaluate_at = tuple(sorted(set().union(*times.values())))
+    seldom = tuple((metric, own) for metric, own in times.items() if own != evaluate_at)
+    few = spec.evaluate.gradient_examples if "gradient_norm" in metrics else None
+    gradient_examples = few if few is not None and few < facts.examples else None
+    table: Table = {}
+    for method in spec.methods:
+        step_sizes = method.step_sizes
+        if step_sizes is None:
+            assert method.follows is not None
+            if method.follows not in selected:
+                continue
+            step_sizes = (selected[method.follows],)
+        recipe = method.recipe
+        table[method.name] = {
+            lr: {
+                seed: Run(
+                    facts.name,
+                    facts.fingerprint,
+                    facts.examples,
+                    spec.dtype,
+                    batch_size,
+                    steps,
+                    evaluate_at,
+                    metrics,
+                    recipe,
+                    lr,
+                    seed,
+                    seldom,
+                    gradient_examples,
+                )
+                for seed in spec.seed_numbers
+            }
+            for lr in step_sizes
+        }
+    return table
+
+
+def runs_in(table: Table) -> tuple[Run, ...]:
+    """All distinct runs of a table."""
+    found = {run.digest: run for of_lr in table.values() for of_seed in of_lr.values() for run in of_seed.values()}
+    return tuple(found.values())
+
+
+def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -> tuple[RunGroup, ...]:
+    """Runs in groups, as large as is efficient for their problem; a run without a method is a group of its own.
+
+    The same runs always make the same groups, on any machine: a run's last digits depend on its neighbors, because
+    sums over a stack are rounded in a different order.
+
+    Args:
+        runs: The runs.
+        facts: What is known about their problem.
+        width: The maximum size of a group; set by the problem unless given.
+    """
+    runs = tuple(runs)
+    widest = facts.stack_width if width is None else width
+    has_method = {recipe: recipe.method is not None for recipe in {run.recipe for run in runs}}
+    together = [run for run in runs if widest > 1 and has_method[run.recipe]]
+    alone = [run for run in runs if not (widest > 1 and has_method[run.recipe])]
+    if width is None:
+        widest = min(widest, max(2, math.ceil(len(together) / PARTS)))
+    return tuple(RunGroup(part) for part in (*_cut(together, widest), *((run,) for run in alone)))
+
+
+def run_groups_of(spec: Spec, table: Table, facts: Facts, *, width: int | None = None) -> tuple[RunGroup, ...]:
+    """The run groups of an experiment, the same whether few or all of its step sizes are selected yet.
+
+    Methods that follow the same other method form groups of their own: they are known only when its step size is, and
+    a resumed experiment, which may know more step sizes than it did at its start, must not group its runs differently.
+    """
+    groups: list[RunGroup] = []
+    seen: set[str] = set()
+    leaders = dict.fromkeys(method.follows for method in spec.methods)
+    for leader in sorted(leaders, key=lambda name: name is not None):
+        names = [method.name for method in spec.methods if method.follows == leader and method.name in table]
+        runs = [run for run in runs_in({name: table[name] for name in names}) if run.digest not in seen]
+        seen |= {run.digest for run in runs}
+        groups += run_groups(runs, facts, width=width)
+    return tuple(groups)
+
+
+def _cut(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:
+    """As few parts as possible, whose sizes differ by at most one."""
+    parts = math.ceil(len(runs) / widest) if runs else 0
+    edges = [round(i * len(runs) / parts) for i in range(parts + 1)] if parts else [0]
+    return [tuple(runs[a:b]) for a, b in pairwise(edges)]
+
+
+def remaining(
+    planned: Sequence[RunGroup], finished: Iterable[str], resumable: Iterable[Sequence[Run]]
+) -> tuple[RunGroup, ...]:
+    """The run groups that are left to train.
+
+    Args:
+        planned: All run groups.
+        finished: The digests of the finished runs.
+        resumable: The runs of each checkpoint. A checkpoint whose runs are all wanted is resumed, even if the spec was
+            changed so that its runs would be in other groups now.
+    """
+    done = set(finished)
+    wanted = {run.digest for group in planned for run in group.runs} - done
+    kept: list[RunGroup] = []
+    for runs in resumable:
+        digests = {run.digest for run in runs}
+        if digests <= wanted:
+            kept.append(RunGroup(tuple(runs)))
+            wanted -= digests
+    rest = [tuple(run for run in group.runs if run.digest in wanted) for group in planned]
+    return (*kept, *(RunGroup(runs) for runs in rest if runs))

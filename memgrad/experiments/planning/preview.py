@@ -1,0 +1,187 @@
+"""What an experiment would do and cost, found by training a little of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import torch
+
+from memgrad.experiments.driver import selected_step_sizes
+from memgrad.experiments.planning.plan import RunGroup, expand, remaining, run_groups_of, runs_in
+from memgrad.experiments.planning.problem_choice import Facts, facts_about
+from memgrad.experiments.planning.spec import Method, Spec
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.train import Training
+from memgrad.problems import Problem
+from memgrad.user_code import contained, described
+
+SECONDS = 1.0
+"""How long one run group of each size is trained."""
+
+BARE = 350_000_000
+"""Bytes of a worker without data: Python and torch, as measured on Linux."""
+
+COPIES = 5
+"""A run group holds its parameters, their gradients, two averages and one temporary copy."""
+
+
+@final
+@dataclass(frozen=True)
+class Cost:
+    """The expected cost of some run groups.
+
+    Attributes:
+        seconds: The time they take on all workers.
+        run_steps: Steps of single runs per second, on one worker.
+        nbytes: The memory of all workers together.
+    """
+
+    seconds: float
+    run_steps: float
+    nbytes: int
+
+
+@final
+@dataclass(frozen=True)
+class PlannedMethod:
+    """A method of an experiment: how many runs it has, and how many of them are finished."""
+
+    name: str
+    optimizer: str
+    step_sizes: str
+    runs: int
+    finished: int
+
+
+@final
+@dataclass(frozen=True)
+class Preview:
+    """An experiment before it is run.
+
+    Attributes:
+        title: Problem, size of the minibatches, steps and seeds.
+        methods: The methods.
+        runs: The number of runs.
+        left: How many of them are not finished.
+        run_groups: The number of run groups in which those are trained.
+        workers: The number of workers.
+        cost: What they would cost, or None if nothing is left.
+    """
+
+    title: str
+    methods: tuple[PlannedMethod, ...]
+    runs: int
+    left: int
+    run_groups: int
+    workers: int
+    cost: Cost | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON; readers know the number of run groups as `batches`."""
+        return {"batches" if name == "run_groups" else name: value for name, value in asdict(self).items()}
+
+
+def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
+    """Plan an experiment and train a little of it.
+
+    Args:
+        spec: The experiment.
+        store: The rows so far, if any.
+        workers: How many run groups are trained at once.
+    """
+    problem = spec.problem_choice.load()
+    facts = facts_about(spec.problem_choice, problem)
+    # The cost does not depend on which step size will be selected: any stands in until it is known.
+    selected = {m.name: m.step_sizes[0] for m in spec.methods if m.step_sizes is not None}
+    if store is not None:
+        selected |= selected_step_sizes(spec, facts, store)
+    table = expand(spec, facts, selected)
+    known = set(store.digests()) if store is not None else set()
+    finished = {
+        name: sum(run.digest in known for of_seed in of_lr.values() for run in of_seed.values())
+        for name, of_lr in table.items()
+    }
+    runs = runs_in(table)
+    left = remaining(run_groups_of(spec, table, facts), known, [])
+    size = "full batch" if runs[0].batch_size is None else f"minibatches of {runs[0].batch_size}"
+    seeds = len(spec.seed_numbers)
+    return Preview(
+        f"{facts.name}, {facts.examples:,} examples, {size}, {runs[0].steps:,} steps, {seeds} seeds",
+        tuple(
+            PlannedMethod(m.name, m.optimizer, _step_sizes(m), sum(map(len, table[m.name].values())), finished[m.name])
+            for m in spec.methods
+        ),
+        len(runs),
+        sum(len(group.runs) for group in left),
+        len(left),
+        workers,
+        cost_of(problem, facts, left, workers=workers) if left else None,
+    )
+
+
+def _step_sizes(method: Method) -> str:
+    return str(method.lr) if method.step_sizes is None else ", ".join(f"{lr:g}" for lr in method.step_sizes)
+
+
+def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, workers: int) -> Cost:
+    """The cost of run groups, measured: one of each size is trained and evaluated for a second, on one thread.
+
+    Args:
+        problem: The problem.
+        facts: What is known about it.
+        groups: The run groups, at least one.
+        workers: How many are trained at once.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with contained():
+            speeds = {size: _measured(problem, group) for size, group in {len(g.runs): g for g in groups}.items()}
+    except Exception as error:  # whatever a user's model or loss raises
+        raise ValueError(
+            f"problem {problem.name!r} cannot be trained: {described(error)}. `memgrad check` says more."
+        ) from error
+    finally:
+        torch.set_num_threads(threads)
+    busy = [0.0] * min(workers, len(groups))
+    for group in groups:  # the first free worker takes the next group
+        busy[busy.index(min(busy))] += speeds[len(group.runs)].seconds(group)
+    run_steps = sum(group.runs[0].steps * len(group.runs) for group in groups)
+    stepping = sum(group.runs[0].steps * speeds[len(group.runs)].step for group in groups)
+    state = max(speed.nbytes for speed in speeds.values())
+    return Cost(max(busy), run_steps / stepping, len(busy) * (BARE + facts.nbytes + state))
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """Seconds per step and for all evaluations of a run group, and the bytes of its state."""
+
+    step: float
+    evaluations: float
+    nbytes: int
+
+    def seconds(self, group: RunGroup) -> float:
+        return group.runs[0].steps * self.step + self.evaluations
+
+
+def _measured(problem: Problem, group: RunGroup) -> _Speed:
+    training = Training(problem, group.runs)
+    training.step()  # the first step allocates buffers
+    began, taken = time.perf_counter(), 0
+    while taken == 0 or time.perf_counter() - began < SECONDS:
+        training.step()
+        taken += 1
+    step = (time.perf_counter() - began) / taken
+    run = group.runs[0]
+    own = {metric: frozenset(run.evaluated_at(metric)) for metric in run.metrics}
+    together = Counter(tuple(metric for metric in own if k in own[metric]) for k in run.evaluate_at)
+    evaluations = 0.0
+    for metrics, times in together.items():
+        began = time.perf_counter()
+        training.evaluate(metrics)
+        evaluations += times * (time.perf_counter() - began)
+    return _Speed(step, evaluations, COPIES * training.nbytes)

@@ -1,0 +1,181 @@
+"""Which problem, data and share a spec names, and what a plan has to know about it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, final
+
+import torch
+
+from memgrad import problems
+from memgrad.deprecation import renamed
+from memgrad.experiments.digests import digest_of, share_generator
+from memgrad.problems import Problem
+from memgrad.problems.datasets.catalogue import find
+from memgrad.problems.rebuild import ADVICE, differing, digests
+from memgrad.user_code import Reference, contained, described
+
+DATA = {
+    "covtype-softmax": "covtype",
+    "mnist-autoencoder": "mnist",
+    "fashion-mlp": "fashion-mnist",
+    "cifar10-cnn": "cifar-10",
+}
+"""The data set of each built-in problem that has one."""
+
+
+class OtherProblemError(ValueError):
+    """A rebuilt problem differs from the one the experiment was planned with."""
+
+
+@final
+@dataclass(frozen=True)
+class ProblemChoice:
+    """A problem by name, and the share of its data.
+
+    Attributes:
+        name: One of `memgrad.problems.names()`, or `file.py:function`, or `module:function`.
+        sample: Whether to use the data sample that comes with memgrad.
+        examples: Train on this many training examples, drawn once for all runs; None for all.
+        dtype: The precision, such as float64; None for the problem's own.
+    """
+
+    name: str
+    sample: bool = False
+    examples: int | None = None
+    dtype: str | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is built in, so that its name and the digest of its data identify it."""
+        return self.name in problems.names()
+
+    def load(self, device: str | None = None) -> Problem:
+        """The problem itself."""
+        dtype = None if self.dtype is None else getattr(torch, self.dtype)
+        problem = problems.get(self.name, sample=self.sample, device=device, dtype=dtype)
+        return problem if self.examples is None else share_of(problem, self.examples)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    as_dict = renamed("as_dict", "to_dict")
+
+
+@final
+@dataclass(frozen=True)
+class Facts:
+    """What a plan needs to know about a problem, without its data.
+
+    Attributes:
+        name: The name of the problem.
+        fingerprint: A digest of data, model and loss; it changes whenever results would.
+        examples: The number of training examples.
+        batch_size: The default size of a minibatch.
+        stack_width: How many runs are efficiently trained at once.
+        metrics: Its metrics.
+        nbytes: The memory of its data.
+        parts: The digests of its data and initial parameters by name, to check a rebuilt problem against; empty for a
+            built-in problem, whose data are pinned.
+    """
+
+    name: str
+    fingerprint: str
+    examples: int
+    batch_size: int
+    stack_width: int
+    metrics: tuple[str, ...]
+    nbytes: int
+    parts: tuple[tuple[str, str], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON; without parts, since only facts about built-in problems are stored."""
+        return {name: value for name, value in asdict(self).items() if name != "parts"}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Facts:
+        """The inverse of `to_dict`."""
+        return cls(**{**data, "metrics": tuple(data["metrics"])})
+
+    as_dict = renamed("as_dict", "to_dict")
+
+
+def facts_about(problem_choice: ProblemChoice, problem: Problem) -> Facts:
+    """The facts about a loaded problem.
+
+    Example:
+        >>> problem_choice = ProblemChoice("fashion-mlp", sample=True)
+        >>> facts = facts_about(problem_choice, problem_choice.load())
+        >>> facts.examples, facts.batch_size, facts.stack_width
+        (600, 32, 8)
+    """
+    tensors = [*problem.train, *(problem.test or ())]
+    ours = problem_choice.is_ours
+    fingerprint = fingerprint_of_ours(problem_choice) if ours else _fingerprint_of_users(problem_choice, problem)
+    return Facts(
+        problem.name,
+        fingerprint,
+        problem.examples,
+        problem.batch_size,
+        problem.stack_width,
+        problem.metric_names,
+        sum(tensor.nbytes for tensor in tensors),
+        () if ours else tuple(digests(problem).items()),
+    )
+
+
+def refuse_other(problem: Problem, parts: Iterable[tuple[str, str]]) -> None:
+    """Refuse a rebuilt problem whose parts do not have these digests; without digests any problem passes."""
+    if (planned := dict(parts)) and (other := differing(planned, digests(problem))):
+        raise OtherProblemError(
+            f"problem {problem.name!r} differs from one process to the next: its {' and '.join(other)} are not those "
+            f"that the experiment was planned with, or its file has changed since; {ADVICE} `memgrad check` says "
+            f"more."
+        )
+
+
+def fingerprint_of_ours(problem_choice: ProblemChoice) -> str:
+    """The fingerprint of a built-in problem, known without loading it: its data are pinned by their digest."""
+    data = DATA.get(problem_choice.name)
+    digest = find(data).digest if data else ""
+    return digest_of(problem_choice.name, str(problem_choice.sample), digest)
+
+
+def share_of(problem: Problem, examples: int) -> Problem:
+    """The problem with fewer training examples, always the same ones.
+
+    Example:
+        >>> share_of(ProblemChoice("logistic").load(), 100).examples
+        100
+    """
+    if not 0 < examples <= problem.examples:
+        raise ValueError(
+            f"problem {problem.name!r} has {problem.examples:,} training examples; examples must be from 1 to that, "
+            f"got {examples:,}."
+        )
+    kept = torch.randperm(problem.examples, generator=share_generator(problem.name))[:examples].sort().values
+    inputs, targets = (tensor[kept.to(tensor.device)] for tensor in problem.train)
+    return replace(problem, train=(inputs, targets))
+
+
+def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> str:
+    """The digest of source, data and initial parameters: a user's problem may read any file."""
+    content = hashlib.sha256(_source(problem_choice.name, problem))
+    try:
+        with contained():
+            initial = problem.initial_parameters(0)
+    except Exception as error:  # whatever a user's model raises
+        raise ValueError(f"problem {problem_choice.name!r} cannot make its model: {described(error)}") from error
+    for tensor in (*problem.train, *(problem.test or ()), *initial.values()):
+        content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest_of(problem_choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))
+
+
+def _source(name: str, problem: Problem) -> bytes:
+    source = Reference.parse(name).source()
+    return inspect.getsource(problem.make_model).encode() if source is None else source

@@ -1,0 +1,1 @@
+"""Storing: rows in Parquet chunks, checkpoints, where they come from, and their upkeep."""

@@ -1,0 +1,193 @@
+"""What a store holds, and which of its files are no longer needed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from memgrad.experiments.planning.recipe import MEMORIES
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.storing.store import Damage, Store
+
+_UNFINISHED = re.compile(r"\..+\.\d+\.tmp")
+
+
+@final
+@dataclass(frozen=True)
+class Holding:
+    """The finished runs of one optimizer on one problem.
+
+    Attributes:
+        problem: The problem's name.
+        optimizer: The optimizer's name.
+        memory: Its memories in text form, if it has any.
+        runs: The number of runs.
+        step_sizes: The number of step sizes.
+        seeds: The number of seeds.
+        diverged: The number of runs that diverged.
+    """
+
+    problem: str
+    optimizer: str
+    memory: str
+    runs: int
+    step_sizes: int
+    seeds: int
+    diverged: int
+
+
+@final
+@dataclass(frozen=True)
+class Inventory:
+    """What a store holds.
+
+    Attributes:
+        path: Its folder.
+        made_by: The version of memgrad that made it.
+        holdings: The finished runs, by problem and optimizer.
+        chunks: The number of chunks.
+        rows: The number of rows.
+        nbytes: The size of all its files.
+        checkpoints: The keys of the checkpoints.
+        damaged: The files that cannot be read.
+    """
+
+    path: Path
+    made_by: str
+    holdings: tuple[Holding, ...]
+    chunks: int
+    rows: int
+    nbytes: int
+    checkpoints: tuple[str, ...]
+    damaged: tuple[Damage, ...]
+
+    @property
+    def runs(self) -> int:
+        """The number of finished runs."""
+        return sum(holding.runs for holding in self.holdings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "path": str(self.path),
+            "made_by": self.made_by,
+            "runs": self.runs,
+            "chunks": self.chunks,
+            "rows": self.rows,
+            "bytes": self.nbytes,
+            "checkpoints": list(self.checkpoints),
+            "damaged": [{"path": str(each.path), "reason": each.reason} for each in self.damaged],
+            "holdings": [vars(holding) for holding in self.holdings],
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Waste:
+    """A file of a store that is not needed.
+
+    Attributes:
+        path: The file.
+        reason: Why it is not needed.
+        nbytes: Its size.
+    """
+
+    path: Path
+    reason: str
+    nbytes: int
+
+
+def inventory(store: Store) -> Inventory:
+    """What a store holds, without reading rows."""
+    headers = store.headers()
+    diverged = {digest for header in headers.values() for digest in header.diverged}
+    groups: dict[tuple[str, str, str], list[tuple[str, Run]]] = {}
+    for digest, run in store.digests().items():
+        options = dict(run.recipe.options)
+        memory = ", ".join(str(options[name]) for name in MEMORIES if options.get(name))
+        groups.setdefault((run.problem, run.recipe.optimizer, memory), []).append((digest, run))
+    holdings = [
+        Holding(
+            *names,
+            len(runs),
+            len({run.lr for _, run in runs}),
+            len({run.seed for _, run in runs}),
+            sum(digest in diverged for digest, _ in runs),
+        )
+        for names, runs in sorted(groups.items())
+    ]
+    return Inventory(
+        store.path,
+        store.made_by,
+        tuple(holdings),
+        len(headers),
+        sum(header.rows for header in headers.values()),
+        sum(_size(path) for path in store.path.rglob("*")),
+        store.checkpoints(),
+        store.damaged,
+    )
+
+
+def waste(store: Store, *, keep: Collection[str] | None = None) -> tuple[Waste, ...]:
+    """The files of a store that are not needed.
+
+    These are incomplete files left by a crash, damaged chunks, checkpoints whose runs are all finished, and chunks
+    all of whose runs are also in other chunks.
+
+    Args:
+        store: The store.
+        keep: Digests of runs; if given, chunks that have none of them are not needed either.
+    """
+    return tuple(Waste(path, reason, _size(path)) for path, reason in _unneeded(store, keep))
+
+
+def clean(store: Store, *, keep: Collection[str] | None = None, dry_run: bool = False) -> tuple[Waste, ...]:
+    """Remove what `waste` lists, with the store locked, and return it.
+
+    Args:
+        store: The store.
+        keep: Digests of runs; if given, chunks that have none of them are removed too.
+        dry_run: If true, nothing is removed.
+    """
+    with nullcontext() if dry_run else store.writing():
+        found = waste(store, keep=keep)
+        for each in () if dry_run else found:
+            each.path.unlink(missing_ok=True)
+    return found
+
+
+def _unneeded(store: Store, keep: Collection[str] | None) -> Iterator[tuple[Path, str]]:
+    for folder in (store.path, *(store.path / name for name in ("chunks", "checkpoints", "problems"))):
+        for path in sorted(folder.glob(".*.tmp")):
+            if _UNFINISHED.fullmatch(path.name):
+                yield path, "unfinished"
+    for damage in store.damaged:
+        yield damage.path, "damaged"
+    finished = store.digests().keys()
+    for key in store.checkpoints():
+        runs = store.checkpoint_runs(key)
+        if runs and finished >= set(runs):
+            for ending in (".npz", ".json"):
+                yield store.path / "checkpoints" / f"{key}{ending}", "its runs are finished"
+    headers = store.headers()
+    copies = Counter(digest for header in headers.values() for digest in header.runs)
+    for path, header in sorted(
+        headers.items(), key=lambda item: len(item[1].runs)
+    ):  # small chunks first: large ones replace them
+        if all(copies[digest] > 1 for digest in header.runs):
+            copies.subtract(header.runs.keys())
+            yield path, "its runs are in other chunks too"
+        elif keep is not None and not header.runs.keys() & set(keep):
+            yield path, "none of its runs is to be kept"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:  # a file that was being written
+        return 0

@@ -1,0 +1,101 @@
+"""One run trained alone, with the public optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from memgrad.experiments.digests import initial_seed, noise_seed
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.training.minibatch_order import MinibatchOrder
+from memgrad.problems import Problem
+
+
+@final
+class Alone:
+    """A run trained by the public optimizer of its recipe: for large models, and for optimizers that are no method.
+
+    Args:
+        problem: The problem.
+        run: A run on it.
+    """
+
+    run_order = (0,)
+
+    def __init__(self, problem: Problem, run: Run) -> None:
+        self._problem, self._run = problem, run
+        self._model = problem.model(initial_seed(problem.name, run.seed))
+        self._parameters = dict(self._model.named_parameters())
+        self._optimizer = run.recipe.build(self._parameters.values(), run.lr)
+        self._minibatches = (
+            None
+            if run.batch_size is None
+            else MinibatchOrder(problem.name, problem.examples, run.batch_size, [run.seed])
+        )
+        torch.default_generator.manual_seed(noise_seed(problem.name, run.seed))  # for dropout and the like
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The parameters, with a run axis of length 1."""
+        return {name: p.detach()[None] for name, p in self._parameters.items()}
+
+    def step(self, k: int) -> None:
+        """Take step k = 0, 1, ..."""
+        if self._minibatches is None:
+            for name, g in self._problem.full_gradient(self._parameters).items():
+                self._parameters[name].grad = g
+        else:
+            self._differentiate(self._minibatches.at(k)[0].to(self._problem.device))
+        self._optimizer.step()
+
+    def _differentiate(self, rows: Tensor) -> None:
+        """Set the parameters' `grad` to the gradient of a minibatch."""
+        problem = self._problem
+        inputs, targets = (data.index_select(0, rows) for data in problem.train)
+        for p in self._parameters.values():
+            p.grad = None
+        problem.loss(self._model(inputs), targets).backward()  # type: ignore[no-untyped-call]  # torch's
+        if problem.l2:
+            for p in self._parameters.values():
+                p.grad = p.detach() * problem.l2 if p.grad is None else p.grad.add_(p.detach(), alpha=problem.l2)
+
+    def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
+        """The metrics, each a tensor with one element."""
+        own = {name: p.detach() for name, p in self._parameters.items()}
+        values = self._problem.evaluate(own, metrics=metrics, gradient_examples=self._run.gradient_examples)
+        return {name: torch.tensor([value], dtype=torch.float64) for name, value in values.items()}
+
+    def state(self) -> dict[str, Any]:
+        """All that the next steps depend on: tensors, and numbers where an optimizer keeps numbers."""
+        state: dict[str, Any] = {f"x/{name}": p.detach() for name, p in self._parameters.items()}
+        kept = self._optimizer.state_dict()
+        for i, buffers in kept["state"].items():
+            state |= {f"optimizer/{i}/{name}": value for name, value in buffers.items()}
+        for i, group in enumerate(kept["param_groups"]):  # some optimizers count steps there
+            plain = bool | int | float | str | Tensor
+            state |= {f"group/{i}/{name}": value for name, value in group.items() if isinstance(value, plain)}
+        return state | {"random": torch.default_generator.get_state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        kept: dict[int, dict[str, Any]] = {}
+        groups = self._optimizer.state_dict()["param_groups"]
+        for key, value in state.items():
+            kind, _, name = key.partition("/")
+            if kind == "x":
+                with torch.no_grad():
+                    self._parameters[name].copy_(value)
+            elif kind in ("optimizer", "group"):
+                number, _, entry = name.partition("/")
+                (kept.setdefault(int(number), {}) if kind == "optimizer" else groups[int(number)])[entry] = value
+        self._optimizer.load_state_dict({"state": kept, "param_groups": groups})
+        # load_state_dict casts buffers to the precision of the parameters; NAdam keeps a product in a different one.
+        for i, p in enumerate(self._parameters.values()):
+            loaded = self._optimizer.state[p]
+            for name, value in kept.get(i, {}).items():
+                if isinstance(value, Tensor):
+                    loaded[name] = value.to(loaded[name].device)
+        torch.default_generator.set_state(state["random"])

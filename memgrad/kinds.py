@@ -1,0 +1,34 @@
+"""What kind of value an argument is, and how a number is written in text forms."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeGuard
+
+import numpy as np
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """Whether a value is one real number of Python or numpy. Booleans are not.
+
+    Example:
+        >>> is_real(2), is_real(np.float32(0.5)), is_real(True), is_real("2")
+        (True, True, False, False)
+    """
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_torch(value: object) -> TypeGuard[Any]:
+    """Whether a value is a torch tensor. Torch is not imported for it: a caller who has a tensor has imported torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def number_form(value: float) -> str:
+    """A number in a text form: the shortest digits that read back to it, and no `.0`.
+
+    Example:
+        >>> number_form(2.0), number_form(0.1), number_form(1e-08)
+        ('2', '0.1', '1e-08')
+    """
+    return repr(value).removesuffix(".0")

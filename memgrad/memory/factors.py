@@ -1,0 +1,257 @@
+"""The factors of the step k that gains are made of."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+
+from memgrad.kinds import is_real, number_form
+from memgrad.memory.kinds import Floats
+
+if TYPE_CHECKING:
+    from memgrad.memory.base import Memory
+
+
+class Factor(ABC):
+    """One factor of a gain: a function of the step k and, for some, of the memory that the gain belongs to."""
+
+    name: ClassVar[str]
+    """Its name in text forms, as `ramp` in `ramp(1000)`."""
+    example: ClassVar[str]
+    """A text form that shows its parameters."""
+
+    @abstractmethod
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        """Its value for a float k >= 0 of the kind that the functions of `xp` accept."""
+
+    needs_memory: ClassVar[bool] = False
+    """Whether its value depends on the memory beside it."""
+
+    def check(self, memory: Memory) -> None:  # noqa: B027  # most factors go with any memory
+        """Refuse a memory that the factor has no value for."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_code(self) -> bool:
+        return False
+
+
+@final
+@dataclass(frozen=True)
+class Power(Factor):
+    r"""$(1+k)^a$: a gain that grows, as that of Nesterov's method ($a = 1$), DANA and ADana ($a = 1-\kappa$), or falls.
+
+    Args:
+        exponent: $a$, a finite number.
+    """
+
+    exponent: float
+
+    name: ClassVar[str] = "power"
+    example: ClassVar[str] = "(1+k)^0.15"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exponent", _real_number("a power (1+k)^a", "a", self.exponent))
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        return xp.pow(k + 1.0, self.exponent)
+
+    def __str__(self) -> str:
+        return "(1+k)" if self.exponent == 1 else f"(1+k)^{number_form(self.exponent)}"
+
+
+@final
+@dataclass(frozen=True)
+class Ramp(Factor):
+    r"""$\min((1+k)/T, 1)$: a linear ramp over the first $T$ steps, as in AdEMAMix.
+
+    Args:
+        steps: $T$, a finite number >= 1.
+    """
+
+    steps: float
+
+    name: ClassVar[str] = "ramp"
+    example: ClassVar[str] = "ramp(1000)"
+
+    def __post_init__(self) -> None:
+        steps = _real_number("a ramp", "steps", self.steps)
+        if steps < 1:
+            raise ValueError(f"a ramp needs steps >= 1, got steps={self.steps!r}.")
+        object.__setattr__(self, "steps", steps)
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        share = (k + 1.0) / self.steps
+        return xp.where(share < 1, share, share * 0.0 + 1.0)
+
+    def __str__(self) -> str:
+        return f"ramp({number_form(self.steps)})"
+
+
+@final
+@dataclass(frozen=True)
+class Sum(Factor):
+    r"""$1/(1-b_k)$: the gain at which the newest gradient weighs 1, so that gradients are *summed*, not averaged.
+
+    `sum*exp:0.9` is heavy ball with momentum 0.9, whose gain is $(1-\beta^{k+1})/(1-\beta)$; `sum*poly:4` is heavy ball
+    with the momentum $k/(k+3)$, whose gain is $(k+4)/4$.
+    """
+
+    name: ClassVar[str] = "sum"
+    example: ClassVar[str] = "sum"
+    needs_memory: ClassVar[bool] = True
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        return 1 / memory._fresh(k, xp)
+
+
+@final
+@dataclass(frozen=True)
+class Cold(Factor):
+    r"""$1 - \prod_{h \le k} \beta_h$: the gain of an exponential average that starts from 0 and is not corrected.
+
+    `cold*exp:0.9` is the plain moving average, with the gain $1 - \beta^{k+1}$, as QHM and AdEMAMix have it.
+    """
+
+    name: ClassVar[str] = "cold"
+    example: ClassVar[str] = "cold"
+    needs_memory: ClassVar[bool] = True
+
+    def check(self, memory: Memory) -> None:
+        if not hasattr(memory, "_cold"):
+            raise ValueError(
+                f"a cold start needs an exponential memory, such as 'cold*exp:0.9', got {memory}: "
+                f"another memory has no constant decay to start from 0 with."
+            )
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        return memory._cold(k, xp)  # type: ignore[attr-defined]  # `check` has seen it
+
+
+@final
+@dataclass(frozen=True)
+class Nadam(Factor):
+    r"""The gains of NAdam, from its momentum $\mu_t = \beta(1 - \frac12 0.96^{t\psi})$ at the step $t = k + 1$.
+
+    $(1-\mu_t)/(1-\prod_{i \le t} \mu_i)$ for the newest gradient; with `ahead`
+    $\mu_{t+1}/(1-\prod_{i \le t+1}\mu_i)$, for the average that starts from 0.
+
+    Args:
+        beta: $\beta$, 0 <= beta < 1.
+        psi: $\psi$, the rate at which the momentum rises, finite and >= 0.
+        ahead: Which of the two it is.
+    """
+
+    beta: float
+    psi: float
+    ahead: bool = False
+    _bias: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "nadam"
+    example: ClassVar[str] = "nadam(0.9,0.004)"
+
+    def __post_init__(self) -> None:
+        beta, psi = _real_number("NAdam's gain", "beta", self.beta), _real_number("NAdam's gain", "psi", self.psi)
+        if not 0 <= beta < 1:
+            raise ValueError(f"NAdam's gain needs 0 <= beta < 1, got beta={self.beta!r}.")
+        if psi < 0:
+            raise ValueError(f"NAdam's gain needs psi >= 0, got psi={self.psi!r}.")
+        object.__setattr__(self, "beta", beta)
+        object.__setattr__(self, "psi", psi)
+        object.__setattr__(self, "_bias", self._biases())  # here, because torch.compile does not trace a cache
+
+    def _biases(self) -> tuple[float, ...]:
+        """1 - mu_1 ... mu_n for n = 1, 2, ..., until it rounds to 1."""
+        bias, product, n = [], 1.0, 0
+        while product > 1e-17 and n < 10**6:
+            n += 1
+            product *= self._momentum(float(n), Floats)
+            bias.append(1 - product)
+        return tuple(bias)
+
+    def _momentum(self, t: Any, xp: Any) -> Any:
+        return self.beta * (1 - 0.5 * xp.exp(t * (self.psi * math.log(0.96))))
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        t = k + 2.0 if self.ahead else k + 1.0
+        mu = self._momentum(t, xp)
+        return (mu if self.ahead else 1 - mu) / entries(self._bias, t - 1, 1.0, xp)
+
+    def __str__(self) -> str:
+        name = "nadam_ahead" if self.ahead else "nadam"
+        return f"{name}({number_form(self.beta)},{number_form(self.psi)})"
+
+
+@final
+@dataclass(frozen=True)
+class Function(Factor):
+    """A gain that a user writes, as a function of the step k.
+
+    Args:
+        function: Takes k (a Python int, or the array or tensor that it is asked for) and returns a number >= 0.
+    """
+
+    function: Callable[[Any], Any]
+
+    name: ClassVar[str] = "function"
+    example: ClassVar[str] = "Gain.of(lambda k: ...)"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"a gain that is a function needs a function of k, got {self.function!r}.")
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        if xp is Floats:
+            return float(self.function(int(k)))
+        if xp is np:
+            return np.asarray([float(self.function(int(i))) for i in np.ravel(k)]).reshape(np.shape(k))[()]
+        return self.function(k)
+
+    def __str__(self) -> str:
+        return f"{getattr(self.function, '__name__', 'gain')}(k)"
+
+    @property
+    def is_code(self) -> bool:
+        return True
+
+
+FACTORS: Mapping[str, Callable[..., Factor]] = {
+    "ramp": Ramp,
+    "sum": Sum,
+    "cold": Cold,
+    "nadam": partial(Nadam, ahead=False),
+    "nadam_ahead": partial(Nadam, ahead=True),
+}
+"""The factors that a text form can name, in addition to `(1+k)^a`."""
+
+
+def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any:
+    """The entries of a table at steps of any kind, and `beyond` past its end."""
+    if xp is Floats:
+        return table[int(index)] if index < len(table) else beyond
+    inside = index < len(table)
+    place = xp.where(inside, index, index * 0.0)
+    if xp is np:
+        found = np.asarray(table, index.dtype)[place.astype(np.int64)]
+        return np.where(inside, found, index.dtype.type(beyond))[()]
+    if hasattr(index, "new_tensor"):
+        found = xp.take(index.new_tensor(table), place.to(xp.int64))
+    else:
+        found = xp.take(xp.asarray(table, dtype=index.dtype), place.astype(xp.int32))
+    return xp.where(inside, found, index * 0.0 + beyond)
+
+
+def _real_number(owner: str, name: str, value: Any) -> float:
+    if not is_real(value):
+        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
+    if not math.isfinite(value):
+        raise ValueError(f"{owner} needs a finite {name}, got {name}={value!r}.")
+    return float(value)

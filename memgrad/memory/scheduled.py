@@ -1,0 +1,190 @@
+"""Memories whose decay follows a schedule: a given mean age, or a ramp between two exponential memories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from memgrad.memory.base import Memory
+from memgrad.memory.custom import FromDecays
+from memgrad.memory.factors import entries
+from memgrad.memory.kinds import as_real
+
+
+@final
+@dataclass(frozen=True)
+class Aged(Memory):
+    r"""The memory with a given mean age $a_k$, constant or annealed: $b_k = a_k/(1 + a_{k-1})$, in one buffer.
+
+    The mean age of any memory obeys $A_k = b_k (1 + A_{k-1})$, $A_0 = 0$, so these decays give exactly the ages
+    $a_k = \min(k/2, \text{target}_k)$: a plain average of all gradients until that is old enough, then the target. The
+    target is `age` up to the step `start`, then changes linearly to `to` at the step `end`, and stays.
+
+    Args:
+        age: The mean age in steps, finite and > 0. A constant one is, in the long run, `exp:beta` with
+            $\beta/(1-\beta)$ = `age`.
+        to: The age to anneal to, finite and > 0; `age` by default.
+        start: The step at which the change begins, >= 0.
+        end: The step at which it is complete, > `start`; needed where `to` is given. The age may rise by less than 1
+            per step.
+
+    Example:
+        >>> memory = Aged(20, to=5, start=100, end=200)
+        >>> [round(memory.passport(k).mean_age, 9) for k in (10, 40, 100, 150, 1000)]
+        [5.0, 20.0, 20.0, 12.5, 5.0]
+    """
+
+    age: float
+    to: float | None = field(default=None, kw_only=True)
+    start: float = field(default=0.0, kw_only=True)
+    end: float | None = field(default=None, kw_only=True)
+
+    family: ClassVar[str] = "age"
+    example: ClassVar[str] = "age:58,to=26,start=1000,end=3000"
+    formula: ClassVar[str] = "-"
+    decay_formula: ClassVar[str] = "a_k/(1 + a_{k-1})"
+
+    def __post_init__(self) -> None:
+        who = "a memory of a given age"
+        object.__setattr__(self, "age", as_real(who, "age", self.age, "a finite mean age > 0"))
+        if (self.to is None) != (self.end is None):
+            raise ValueError(f"{who} takes both to and end, or neither, got to={self.to!r}, end={self.end!r}.")
+        if self.start != 0 or isinstance(self.start, bool):
+            object.__setattr__(self, "start", as_real(who, "start", self.start, "a finite start >= 0"))
+        if self.to is None or self.end is None:
+            if self.start:
+                raise ValueError(f"{who} takes a start where it has an age to change to, got start={self.start!r}.")
+            return
+        object.__setattr__(self, "to", as_real(who, "to", self.to, "a finite mean age to > 0"))
+        object.__setattr__(self, "end", as_real(who, "end", self.end, "a finite step end > 0"))
+        if not self.end > self.start:
+            raise ValueError(f"{who} needs start < end, got start={self.start!r}, end={self.end!r}.")
+        if not self._slope < 1:
+            raise ValueError(
+                f"{who} cannot grow by 1 or more per step, got {self.age!r} to {self.to!r} in the "
+                f"{self.end - self.start:g} steps from start={self.start:g} to end={self.end:g}."
+            )
+
+    @property
+    def _slope(self) -> float:
+        return 0.0 if self.to is None or self.end is None else (self.to - self.age) / (self.end - self.start)
+
+    def _age(self, k: Any, xp: Any) -> Any:
+        target = k * 0.0 + self.age
+        if self.to is not None and self.end is not None:
+            changing = self.age + self._slope * (k - self.start)
+            target = xp.where(k < self.start, target, xp.where(k < self.end, changing, k * 0.0 + self.to))
+        return xp.where(0.5 * k < target, 0.5 * k, target)
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        return self._age(k, xp) / (1 + self._age_before(k, xp))
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        before = self._age_before(k, xp)
+        return (1 + (before - self._age(k, xp))) / (1 + before)
+
+    def _age_before(self, k: Any, xp: Any) -> Any:
+        return self._age(xp.where(k > 0, k - 1, k * 0.0), xp)
+
+
+def from_age(
+    age: float | Iterable[float] | Callable[[Any], Any], *, to: float | None, start: float, end: float | None
+) -> Memory:
+    """The memory with given mean ages; see `Memory.from_age`."""
+    if not callable(age) and not isinstance(age, Iterable):
+        return Aged(age, to=to, start=start, end=end)
+    if to is not None or end is not None or start:
+        raise ValueError("Memory.from_age takes to, start and end beside one age, not beside the ages of all steps.")
+    if callable(age):
+        ages = age
+        # (k - 1)(k > 0) is max(k - 1, 0), for tensors too.
+        return FromDecays(lambda k: _decay_of_ages(k, ages(k), ages((k - 1) * (k > 0))))
+    listed = list(age)
+    return FromDecays(_decay_of_ages(k, a, listed[max(k - 1, 0)]) for k, a in enumerate(listed))
+
+
+def _decay_of_ages(k: Any, age: Any, before: Any) -> Any:
+    if not isinstance(k, int):
+        return age / (1 + before)  # a tensor's values are not checked, as elsewhere
+    if isinstance(age, bool | str) or not 0 <= age < 1 + before or (k == 0 and age != 0):
+        rule = "a_0 = 0" if k == 0 else f"0 <= a_{k} < 1 + a_{k - 1} = {1 + before!r}"
+        raise ValueError(f"mean ages need {rule}, got a_{k}={age!r}.")
+    return age / (1 + before)
+
+
+@final
+@dataclass(frozen=True)
+class RampedExponential(Memory):
+    r"""Exponential memory whose decay rises from `start` to `beta` over the first steps, as in AdEMAMix.
+
+    The average $u_k = \beta_k u_{k-1} + (1-\beta_k) g_k$ from $u_{-1} = 0$, divided by the sum
+    $S_k = 1 - \prod_{h \le k} \beta_h$ of its weights: $b_k = \beta_k S_{k-1}/S_k$. $1/\log\beta_k$, the half-life, is
+    linear in $t = k + 1$ up to `steps`.
+
+    Args:
+        beta: The last decay, 0 < beta < 1.
+        start: The first decay, 0 < start <= beta.
+        steps: Number of steps of the ramp, an integer >= 1.
+
+    Example:
+        >>> memory = RampedExponential(0.999, start=0.9, steps=100)
+        >>> memory.decay(0), round(memory.decay(10_000), 4)
+        (0.0, 0.999)
+
+    Reference:
+        Pagliardini, Ablin and Grangier, *The AdEMAMix optimizer*, arXiv 2409.03137, Sec. 3 and App. A.1.
+    """
+
+    beta: float
+    start: float = field(kw_only=True)
+    steps: float = field(kw_only=True)
+    _logs: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    family: ClassVar[str] = "expramp"
+    example: ClassVar[str] = "expramp:0.9999,0.9,1000"
+    formula: ClassVar[str] = "-"
+    decay_formula: ClassVar[str] = "beta_k S_(k-1)/S_k"
+
+    def __post_init__(self) -> None:
+        who = "a ramped exponential memory"
+        object.__setattr__(self, "beta", as_real(who, "beta", self.beta, "0 < beta < 1", below=1.0))
+        object.__setattr__(self, "start", as_real(who, "start", self.start, "0 < start < 1", below=1.0))
+        steps = as_real(who, "steps", self.steps, "an integer number of steps >= 1")
+        if self.start > self.beta:
+            raise ValueError(f"{who} needs start <= beta, got start={self.start!r}, beta={self.beta!r}.")
+        if steps != math.floor(steps):
+            raise ValueError(f"{who} needs an integer number of steps >= 1, got steps={self.steps!r}.")
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "_logs", self._summed_logs())  # here, because torch.compile does not trace a cache
+
+    def _log_beta(self, k: Any, xp: Any) -> Any:
+        share = (k + 1.0) / self.steps
+        share = xp.where(share < 1, share, share * 0.0 + 1.0)
+        return 1 / ((1 - share) / math.log(self.start) + share / math.log(self.beta))
+
+    def _summed_logs(self) -> tuple[float, ...]:
+        """The logarithms of beta_0 ... beta_k over the ramp, until the product is negligible beside 1."""
+        longest = min(self.steps, 1 + 40 / -math.log(self.beta))
+        logs = np.cumsum(self._log_beta(np.arange(longest), np))
+        return tuple(logs[: 1 + np.count_nonzero(logs >= -40)].tolist())
+
+    def _log_product(self, k: Any, xp: Any) -> Any:
+        logs = self._logs
+        last = len(logs) - 1
+        inside = entries(logs, xp.where(k < last, k, k * 0.0 + last), logs[-1], xp)
+        return inside + xp.where(k > last, k - last, k * 0.0) * math.log(self.beta)
+
+    def _cold(self, k: Any, xp: Any) -> Any:
+        return -xp.expm1(self._log_product(k, xp))
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        before = xp.where(k > 0, self._cold(xp.where(k > 0, k - 1, k * 0.0), xp), k * 0.0)
+        return xp.exp(self._log_beta(k, xp)) * before / self._cold(k, xp)
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        # Both are the same at k = 0, except for the rounding of a table in single precision.
+        return 1.0 * xp.where(k > 0, -xp.expm1(self._log_beta(k, xp)) / self._cold(k, xp), k * 0.0 + 1.0)

@@ -1,0 +1,111 @@
+"""Checkpoints: whether one fits an optimizer, and how its state becomes that of the optimizer."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from memgrad.optim.options import OPTIONS_ELSEWHERE, Group, name_of
+
+if TYPE_CHECKING:
+    from memgrad.optim.base import MemoryOptimizer
+
+Checkpoint = dict[str, Any]
+
+RULE = "optimizer"
+"""Where a checkpoint says whose it is. Not in the groups: distributed checkpoints refuse options that they lack."""
+
+
+def fitted(optimizer: MemoryOptimizer, saved: Checkpoint) -> Checkpoint:
+    """The checkpoint as the optimizer loads it, with the optimizer's own `state_dtype`; or an error if it does not fit.
+
+    Groups that differ in number or size are left to torch, which refuses them by its own words.
+    """
+    rule = saved.get(RULE, optimizer.rule)
+    if rule != optimizer.rule:
+        raise ValueError(
+            f"this checkpoint is one of {rule}, not of {type(optimizer).__name__}. Load it into {rule}, or load the "
+            f"parameters alone and let {type(optimizer).__name__} begin anew."
+        )
+    groups = []
+    for i, (group, saved_group) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=False)):
+        where = f"group {i} of the checkpoint"
+        options = _options(optimizer, saved_group, where)
+        for index, (p, number) in enumerate(zip(group["params"], saved_group["params"], strict=False)):
+            state = saved["state"].get(number)
+            if state:
+                _refuse_state_unless_fitting(optimizer, state, p, options, f"{name_of(group, index)} in {where}")
+        own = group.get("state_dtype")
+        groups.append(saved_group if own is None else {**saved_group, "state_dtype": own})
+    return {**saved, "param_groups": [*groups, *saved["param_groups"][len(groups) :]]}
+
+
+def _options(optimizer: MemoryOptimizer, saved_group: Group, where: str) -> Group:
+    """The options of a saved group, checked; those that are newer than the checkpoint are the optimizer's own."""
+    own = {*optimizer._option_names(), *optimizer._derived_options}
+    foreign = sorted((saved_group.keys() & OPTIONS_ELSEWHERE) - own)
+    missing = [name for name in optimizer._required_options if name not in saved_group]
+    if foreign or missing:
+        differs = f"has the options {', '.join(foreign)}" if foreign else f"lacks the options {', '.join(missing)}"
+        raise ValueError(f"this checkpoint is not one of {type(optimizer).__name__}: {where} {differs}.")
+    options = {**optimizer.defaults, **saved_group}
+    try:
+        optimizer._check_group(options)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{where}: {error} Correct it in the checkpoint's param_groups; nothing was loaded."
+        ) from None
+    return options
+
+
+def _refuse_state_unless_fitting(
+    optimizer: MemoryOptimizer, state: dict[str, Any], p: Tensor, options: Group, where: str
+) -> None:
+    tensors = [name for name, value in state.items() if isinstance(value, Tensor) and name != "step"]
+    names = optimizer._buffer_names(options) if tensors or not optimizer.may_lack_buffers else ()
+    missing = {"step", *names} - state.keys()
+    if missing:
+        raise ValueError(
+            f"this checkpoint is not one of {type(optimizer).__name__}: the state of {where} lacks "
+            f"{', '.join(sorted(missing))}, it has {', '.join(map(str, state))}."
+        )
+    _refuse_unless_count(state["step"], where)
+    for name in optimizer.buffers:
+        value = state.get(name, p)
+        if not isinstance(value, Tensor):
+            raise ValueError(f"the state {name!r} of {where} must be a tensor, got {value!r}; nothing was loaded.")
+        if value.shape != p.shape:
+            raise ValueError(
+                f"the state {name!r} of {where} has the shape {list(value.shape)}, the parameter {list(p.shape)}. "
+                f"Load it beside the parameters it was saved with; nothing was loaded."
+            )
+
+
+def _refuse_unless_count(k: Any, where: str) -> None:
+    if isinstance(k, Tensor) and k.numel() == 1:
+        if k.device.type == "meta":
+            return
+        k = k.item()
+    if not isinstance(k, int | float) or not 0 <= k < math.inf or k != int(k):
+        raise ValueError(f"the state of {where} needs a count of steps >= 0, got step={k!r}; nothing was loaded.")
+
+
+def take_over(optimizer: MemoryOptimizer, saved: Checkpoint) -> None:
+    """Give the optimizer copies of the saved tensors, in the precision that is to be kept.
+
+    torch casts them to the parameter's, and where that is theirs already the steps would change the checkpoint.
+    """
+    for group, saved_group in zip(optimizer.param_groups, saved["param_groups"], strict=True):
+        dtype = optimizer._state_dtype(group)
+        for p, number in zip(group["params"], saved_group["params"], strict=True):
+            for name, value in (saved["state"].get(number) or {}).items():
+                if isinstance(value, Tensor):
+                    kept = _like(dtype, value) if name in optimizer.buffers else None
+                    optimizer.state[p][name] = value.to(p.device, kept or value.dtype, copy=True)
+
+
+def _like(dtype: torch.dtype | None, value: Tensor) -> torch.dtype | None:
+    return dtype.to_complex() if dtype is not None and value.is_complex() else dtype

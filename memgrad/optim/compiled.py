@@ -1,0 +1,148 @@
+"""Steps compiled by `torch.compile`: the plain rule, for all parameters of a bucket together, in one pass over memory.
+
+The rule is not compiled as it stands. It is followed once per step on paper, which gives the list of its operations and
+the numbers in them; the operations, which stay the same from step to step, are compiled, and the numbers go in as a
+tensor, so that neither a learning rate nor a decay compiles anything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from memgrad.optim.arithmetic import Arithmetic, Scalar, Single, Tensors
+from memgrad.optim.buckets import Bucket
+from memgrad.optim.options import Group
+
+Rule = Callable[[Arithmetic, Bucket, Group], None]
+Step = Callable[[list[Tensors], Tensor], None]
+
+_MANY_STEPS = 32
+
+
+class Line(NamedTuple):
+    """One operation of a rule: its name in `Arithmetic`, the lists of tensors it takes, and the list it returns."""
+
+    name: str
+    places: tuple[int, ...]
+    numbers: int
+    """How many numbers it takes from those of the step, in order."""
+    result: int | None = None
+
+
+class Paper:
+    """An `Arithmetic` that does nothing and writes down what it was asked for."""
+
+    def __init__(self, lists: Sequence[Tensors]) -> None:
+        self.lines: list[Line] = []
+        self.numbers: list[Scalar] = []
+        self._kept = list(lists)  # alive, so that no other list has the identity of one of them
+
+    def _write(self, name: str, lists: Sequence[Tensors], numbers: Sequence[Scalar]) -> None:
+        self.lines.append(Line(name, tuple(map(self._place, lists)), len(numbers)))
+        self.numbers += numbers
+
+    def _result(self) -> Tensors:
+        """A list that stands for what the last operation returns."""
+        self._kept.append([])
+        self.lines[-1] = self.lines[-1]._replace(result=len(self._kept) - 1)
+        return self._kept[-1]
+
+    def _place(self, tensors: Tensors) -> int:
+        return next(i for i, each in enumerate(self._kept) if each is tensors)
+
+    def negated(self, x: Tensors) -> Tensors:
+        self._write("negated", [x], [])
+        return self._result()
+
+    def plus(self, x: Tensors, y: Tensors, scale: Scalar) -> Tensors:
+        self._write("plus", [x, y], [scale])
+        return self._result()
+
+    def combined(self, terms: Sequence[tuple[Tensors, Scalar]]) -> Tensors:
+        self._write("combined", [tensors for tensors, _ in terms], [scale for _, scale in terms])
+        return self._result()
+
+    def scale_(self, x: Tensors, factor: Scalar) -> None:
+        self._write("scale_", [x], [factor])
+
+    def add_(self, x: Tensors, y: Tensors, scale: Scalar) -> None:
+        self._write("add_", [x, y], [scale])
+
+    def lerp_(self, u: Tensors, g: Tensors, weight: Scalar) -> None:
+        self._write("lerp_", [u, g], [weight])
+
+    def lerp_square_(self, v: Tensors, g: Tensors, weight: Scalar) -> None:
+        self._write("lerp_square_", [v, g], [weight])
+
+    def add_quotient_(self, x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None:
+        self._write("add_quotient_", [x, u, v], [eps, scale])
+
+
+class Compiler:
+    """The compiled steps of one optimizer, by the operations that they consist of."""
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[tuple[Line, ...], tuple[torch.Size, ...]], Step] = {}
+
+    def take(self, owner: str, rule: Rule, bucket: Bucket, group: Group) -> None:
+        """Take the rule's step."""
+        lists = [bucket.x, bucket.g, *bucket.buffers]
+        paper = Paper(lists)
+        rule(cast(Arithmetic, paper), bucket, group)
+        dtype = torch.float64 if bucket.x[0].dtype is torch.float64 else torch.float32
+        numbers = torch.tensor(paper.numbers, dtype=dtype, device=bucket.x[0].device)
+        lists = [_without_numbers(tensors) for tensors in lists]
+        key = (tuple(paper.lines), tuple([t.shape for t in bucket.x]))
+        step = self._steps.get(key)
+        if step is not None:
+            step(lists, numbers)
+            return
+        try:
+            step = _compiled(key[0], len(lists))
+            step(lists, numbers)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"{owner} with compiled=True needs torch.compile and its compiler for {bucket.x[0].device}, which "
+                f"failed; no step was taken. compiled=False needs neither. torch says: {error}"
+            ) from error
+        if len(self._steps) >= _MANY_STEPS:  # a schedule of options must not pile them up
+            self._steps.clear()
+        self._steps[key] = step
+
+
+def _compiled(lines: tuple[Line, ...], given: int) -> Step:
+    def step(lists: list[Tensors], numbers: Tensor) -> None:
+        precise = lists[2] if given > 2 else lists[0]
+        known: dict[int, Tensors] = dict(enumerate(lists))
+        known[1] = [g.to(t.dtype) for g, t in zip(lists[1], precise, strict=True)]
+        used = 0
+        for line in lines:
+            scalars = [numbers[i] for i in range(used, used + line.numbers)]
+            used += line.numbers
+            result = _do(line, [known[i] for i in line.places], scalars)
+            if line.result is not None:
+                known[line.result] = result
+
+    # torch counts compilations by code object, and gives up after eight: each step gets one of its own.
+    own = FunctionType(step.__code__.replace(), step.__globals__, step.__name__, None, step.__closure__)
+    return cast(Step, torch.compile(own, dynamic=False))
+
+
+def _do(line: Line, lists: list[Tensors], scalars: list[Tensor]) -> Any:
+    if line.name == "combined":
+        return Single.combined(list(zip(lists, scalars, strict=True)))
+    if line.name == "lerp_":  # as it stands in Single, the weight would be rounded to the precision of an average
+        return [u.add_(scalars[0] * (g - u)) for u, g in zip(*lists, strict=True)]
+    if line.name == "lerp_square_":
+        return [v.add_(scalars[0] * (g * g - v)) for v, g in zip(*lists, strict=True)]
+    return getattr(Single, line.name)(*lists, *scalars)
+
+
+def _without_numbers(tensors: Tensors) -> Tensors:
+    """Tensors with at least one dimension: what is written to a number of float64 would be lost (torch 2.13)."""
+    return [t.view(1) if t.dim() == 0 else t for t in tensors]

@@ -1,0 +1,235 @@
+"""Fits: which memory measured weights are nearest to, how well that is known, and what else it could be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
+
+Array = NDArray[np.float64]
+
+EXACT = 1e-9  # a relative error of float64 arithmetic over thousands of steps, with room to spare
+RESOLUTION = 1e-11  # total variations that differ by less are one, in float64
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of memories with one parameter, as a search sees it.
+
+    Args:
+        name: The name in text forms.
+        make: The memory of a parameter.
+        low: Where the search begins. The bounds are so wide that the limits beyond them cannot be told from them.
+        high: Where it ends.
+        low_is: What the memory becomes at the lower bound, if that is in another row of the search.
+        high_is: The same for the upper bound.
+        shown: The parameter as the text form has it, for a parameter of `make`.
+        named: The memory of a parameter as the text form has it.
+    """
+
+    name: str
+    make: Callable[[float], Memory]
+    low: float
+    high: float
+    low_is: Memory | None
+    high_is: Memory | None
+    shown: Callable[[float], float]
+    named: Callable[[float], Memory]
+
+
+def _beta(alpha: float) -> float:
+    return math.exp(-alpha)
+
+
+FAMILIES = (
+    Family("poly", Polynomial, 1e-13, 1e13, None, Instantaneous(), float, Polynomial),
+    Family("exp", Exponential.from_alpha, 1e-14, 50.0, Polynomial(1), Instantaneous(), _beta, Exponential),
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    r"""A memory near measured weights.
+
+    Args:
+        memory: The nearest of its family.
+        distance: The share of the weight that lies elsewhere (total variation), in the mean over the steps.
+        low: The least parameter, $p$ or $\beta$, with which it would be as near, as far as rounding lets one tell.
+        high: The largest.
+        at_bound: `at most` or `at least` if the parameter is known from one side only, else empty.
+    """
+
+    memory: Memory
+    distance: float
+    low: float = math.nan
+    high: float = math.nan
+    at_bound: str = ""
+
+    def __str__(self) -> str:
+        if isinstance(self.memory, Polynomial):
+            name, value = "poly", self.memory.p
+        elif isinstance(self.memory, Exponential):
+            name, value = "exp", self.memory.beta
+        else:
+            return str(self.memory)
+        if self.at_bound == "at most":
+            return f"{name}:{self.high:.2g} or less"
+        if self.at_bound == "at least":
+            return f"{name}:{self.low:.2g} or more"
+        text = f"{name}:{digits(value, self.low, self.high)}"
+        known = self.high - self.low <= 1e-3 * min(value, 1 - value if name == "exp" else value)
+        return text if known else f"{text} ({digits(self.low)} to {digits(self.high)})"
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """What a search found: the nearest memory, and those of other families that are as near.
+
+    Args:
+        fit: The nearest memory, `None` if the weights have both signs and so are no shares of anything.
+        others: What it cannot be told from over the steps that were watched.
+    """
+
+    fit: Fit | None
+    others: tuple[Fit, ...] = ()
+
+
+def negative_share(weights: Array) -> float:
+    """The share of the absolute weight, over all steps, whose sign is not that of its step's sum; 1/2 if it cancels."""
+    total = np.abs(weights).sum()
+    if total == 0:
+        return 0.0
+    positive, negative = np.maximum(weights, 0).sum(axis=-1), np.maximum(-weights, 0).sum(axis=-1)
+    return float(np.minimum(positive, negative).sum() / total)
+
+
+def has_both_signs(weights: Array, rounding: float = 0.0) -> bool:
+    """Whether weights of both signs are there, beyond rounding, in any row; then they have no mean."""
+    rows = np.atleast_2d(weights)
+    return any(negative_share(row) > max(EXACT, rounding) for row in rows)
+
+
+def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
+    """The memory nearest to weights: of all families, the first that no other beats by more than rounding.
+
+    Args:
+        weights: Row k holds the weights of the gradients 0 to k, then zeros.
+        rounding: Relative error of the weights.
+    """
+    rows = np.flatnonzero(weights.any(axis=1))
+    if len(rows) == 0 or has_both_signs(weights[rows], rounding):
+        return Nearest(None)
+    rows = np.unique(rows[np.geomspace(1, len(rows), 10).astype(int) - 1])  # ten steps tell families apart
+    measured = weights[rows] / weights[rows].sum(axis=1, keepdims=True)
+
+    def distance(memory: Memory) -> float:
+        theirs = rows_of(memory, rows, weights.shape[1])
+        return min(1.0, float(np.abs(measured - theirs).sum(axis=1).mean() / 2))
+
+    tolerance = max(RESOLUTION, 4 * rounding)
+    fits = [Fit(Instantaneous(), distance(Instantaneous()))]
+    limits: list[Memory | None] = [None]
+    for family in FAMILIES:
+        fit, limit = _fit(family, distance, tolerance)
+        fits.append(fit)
+        limits.append(limit)
+    best = min(fit.distance for fit in fits)
+    near = [i for i, fit in enumerate(fits) if fit.distance <= best + tolerance]
+    # A family at its limit is the memory it tends to, which has a simpler name.
+    near = [i for i in near if limits[i] is None or not any(_is(fits[j], limits[i]) for j in near if j < i)]
+    return Nearest(fits[near[0]], tuple(fits[i] for i in near[1:]))
+
+
+def rows_of(memory: Memory, rows: NDArray[np.int64], width: int) -> Array:
+    """`memory.weights(k)` for some k, then zeros, with the decays computed once: a search spends its time here."""
+    steps = np.arange(width)
+    decay = memory.decay(steps)
+    weights = np.zeros((len(rows), width))
+    for i, k in enumerate(rows):
+        weights[i, k] = 1.0
+        weights[i, :k] = np.cumprod(decay[k:0:-1])[::-1]
+    return np.asarray(weights * memory.fresh(steps))
+
+
+def _is(fit: Fit, memory: Memory | None) -> bool:
+    """Whether a fit cannot be told from this memory."""
+    if isinstance(memory, Polynomial):
+        return isinstance(fit.memory, Polynomial) and fit.low <= memory.p <= fit.high
+    return fit.memory == memory
+
+
+def _fit(family: Family, distance: Callable[[Memory], float], tolerance: float) -> tuple[Fit, Memory | None]:
+    """The nearest memory of a family, and its limit if it cannot be told from that."""
+
+    def at(z: float) -> float:
+        return distance(family.make(math.exp(z)))
+
+    low, high = math.log(family.low), math.log(family.high)
+    grid = np.linspace(low, high, 1 + math.ceil(high - low))
+    i = int(np.argmin([at(float(z)) for z in grid]))
+    z, least = _golden(at, float(grid[max(i - 1, 0)]), float(grid[min(i + 1, len(grid) - 1)]))
+    ends = [_edge(at, z, bound, least + tolerance) for bound in (low, high)]
+    touches = [end == bound for end, bound in zip(ends, (low, high), strict=True)]
+    limit = family.low_is if touches[0] else family.high_is if touches[1] else None
+    one_sided = "" if touches[0] == touches[1] else "at most" if touches[0] else "at least"
+    first, last = (family.shown(math.exp(end)) for end in ends)
+    if first > last:  # a larger alpha is a smaller beta
+        first, last = last, first
+        one_sided = {"at most": "at least", "at least": "at most", "": ""}[one_sided]
+    memory = family.make(math.exp(z))
+    short = float(digits(family.shown(math.exp(z)), first, last))
+    if first <= short <= last:  # as near, and what people would have written
+        memory = family.named(short)
+        least = distance(memory)
+    return Fit(memory, least, first, last, one_sided), limit
+
+
+def _golden(at: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """The least value of a function with one minimum, which need not be smooth: golden section."""
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    f_left, f_right = at(left), at(right)
+    for _ in range(64):  # from a width of 2 to 1e-13
+        if f_left <= f_right:
+            high, right, f_right = right, left, f_left
+            left = high - GOLDEN * (high - low)
+            f_left = at(left)
+        else:
+            low, left, f_left = left, right, f_right
+            right = low + GOLDEN * (high - low)
+            f_right = at(right)
+    return (left, f_left) if f_left <= f_right else (right, f_right)
+
+
+def _edge(at: Callable[[float], float], z: float, bound: float, limit: float) -> float:
+    """How far one can go from z toward a bound before the function passes a limit; the bound itself if never."""
+    inside, width = z, 1e-13
+    direction = 1 if bound > z else -1
+    while True:
+        outside = z + direction * width
+        if (outside - bound) * direction >= 0:
+            outside = bound
+        if at(outside) > limit:
+            break
+        if outside == bound:
+            return bound
+        inside, width = outside, 4 * width
+    for _ in range(10):
+        middle = (inside + outside) / 2
+        if at(middle) <= limit:
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+def digits(value: float, low: float = math.nan, high: float = math.nan) -> str:
+    """The shortest decimal between two bounds, or four digits; of a number near 1, four digits of what it lacks."""
+    most = 4 + max(0, math.ceil(-math.log10(1 - value)) - 1) if 0.9 < value < 1 else 4
+    shown = next((n for n in range(1, most) if low <= float(f"{value:.{n}g}") <= high), most)
+    return repr(float(f"{value:.{shown}g}")).removesuffix(".0")

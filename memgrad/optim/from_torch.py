@@ -1,0 +1,164 @@
+"""From a torch optimizer in mid-run to the memgrad optimizer that continues it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer
+
+from memgrad.optim.memadam import MemAdam
+from memgrad.optim.memsgd import MemSGD
+from memgrad.optim.methods import method_of
+from memgrad.optim.options import Group
+
+State = dict[str, Any]
+SHARED = ("lr", "maximize", "initial_lr", "max_lr")
+"""Options that are called the same, and what schedulers write beside them."""
+READ = ("SGD", "Adam", "AdamW", "NAdam", "Adagrad")
+
+
+def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | MemAdam:
+    r"""The memgrad optimizer that continues a torch optimizer from where it is, to rounding.
+
+    Its parameters are those of the torch optimizer, which is left as it is. Then change what you like:
+    `group["memory"]`, a gain in it, `group["second_memory"]`, the weight decay. A checkpoint of a torch optimizer is
+    continued by loading it into that optimizer first.
+
+    Args:
+        optimizer: A `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam` or `Adagrad`, without AMSGrad; an Adagrad without its
+            own decay of the learning rate and with a sum that started at 0.
+        steps: How many steps were taken, for SGD, which does not count them: a memory that is chosen later goes on from
+            there. By default as many as its momentum remembers.
+
+    Example:
+        >>> x = torch.nn.Parameter(torch.ones(1))
+        >>> adam = torch.optim.AdamW([x], lr=0.1)
+        >>> x.grad = torch.ones(1)
+        >>> adam.step()
+        >>> ours = from_torch(adam)
+        >>> ours.param_groups[0]["memory"], ours.state[x]["step"]
+        ('exp:0.9', 1)
+        >>> ours.param_groups[0]["memory"] = "inst + (1+k)^0.25*poly:8"  # from here on with gain
+        >>> ours.step()
+    """
+    name = type(optimizer).__name__
+    if name not in READ or type(optimizer).__module__.partition(".")[0] != "torch":
+        raise TypeError(f"from_torch reads torch.optim's {', '.join(READ)}, got {type(optimizer).__qualname__}.")
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
+        raise ValueError(f"from_torch needs an integer steps >= 0, got steps={steps!r}.")
+    groups = [_group(name, group) for group in optimizer.param_groups]
+    ours: MemSGD | MemAdam = MemSGD(groups) if name == "SGD" else MemAdam(groups)
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            state = optimizer.state.get(p)
+            if state:
+                ours.state[p] = _STATES[name](state, group, steps)
+    return ours
+
+
+def _group(name: str, group: Group) -> Group:
+    """The options of a group in our terms, or an error if no method has them."""
+    continued = dict(group)
+    if name == "SGD" and group["momentum"]:
+        continued["dampening"] = 0.0  # what it does to the gain is in `_sgd_memory`
+    method = method_of(name, continued)
+    if method is None:
+        telling = ("amsgrad", "lr_decay", "initial_accumulator_value", "momentum")
+        refused = {key: group[key] for key in telling if key in group}
+        raise ValueError(f"from_torch cannot continue {name} with these options: {refused}; no memory has its steps.")
+    decay = method.weight_decay
+    ours: Group = {
+        "params": group["params"],
+        **{key: group[key] for key in SHARED if key in group},
+        "memory": _sgd_memory(group) if name == "SGD" else str(method.mixture),
+        "weight_decay": decay.amount,
+        "decoupled_weight_decay": decay.kind == "decoupled",
+        "differentiable": bool(group.get("differentiable")),
+    }
+    if "param_names" in group:
+        ours["params"] = list(zip(group["param_names"], group["params"], strict=True))
+    if name != "SGD":
+        ours["eps"] = method.eps
+        ours["second_memory"] = "sum*poly:1" if name == "Adagrad" else str(method.second_memory)
+    return ours
+
+
+def _sgd_memory(group: Group) -> str:
+    """The mixture of SGD; where it dampens, once its first gradient, which it does not dampen, is forgotten."""
+    beta, gain = group["momentum"], 1 - group["dampening"]
+    if not beta:
+        return "inst"
+    return f"inst + {beta!r}*sum*exp:{beta!r}" if group["nesterov"] else f"{gain!r}*sum*exp:{beta!r}"
+
+
+def _sgd_state(state: State, group: Group, steps: int | None) -> State:
+    beta = group["momentum"]
+    # So many steps that an exponential memory has forgotten its start: its decay is then the momentum, to rounding.
+    forgotten = math.ceil(-40 / math.log(beta)) if beta else 0
+    ours: State = {"step": max(steps or 0, forgotten)}
+    buffer = state.get("momentum_buffer")
+    if buffer is not None:
+        ours["average"] = buffer * ((1 - beta) / (1 - group["dampening"]))
+    return ours
+
+
+def _adam_state(state: State, group: Group, _: int | None) -> State:
+    t, (beta1, beta2) = int(state["step"]), group["betas"]
+    return {
+        "step": t,
+        "average": _corrected(state["exp_avg"], beta1, t),
+        "square_average": _corrected(state["exp_avg_sq"], beta2, t),
+    }
+
+
+def _adagrad_state(state: State, _group: Group, _: int | None) -> State:
+    t = int(state["step"])
+    return {"step": t, "average": torch.zeros_like(state["sum"]), "square_average": state["sum"] / max(t, 1)}
+
+
+def _corrected(average: Tensor, beta: float, t: int) -> Tensor:
+    return average / (1 - beta**t) if t else average.clone()
+
+
+_STATES: Mapping[str, Callable[[State, Group, int | None], State]] = {
+    "SGD": _sgd_state,
+    "Adam": _adam_state,
+    "AdamW": _adam_state,
+    "NAdam": _adam_state,
+    "Adagrad": _adagrad_state,
+}
+
+
+def decay_groups(
+    parameters: Iterable[tuple[str, Tensor]],
+    weight_decay: float | str,
+    *,
+    decays: Callable[[str, Tensor], bool] | None = None,
+) -> list[Group]:
+    """Two parameter groups: one with weight decay, and one without, for biases and the parameters of norms.
+
+    Args:
+        parameters: Named parameters, as `model.named_parameters()` gives them.
+        weight_decay: That of the first group.
+        decays: Says of a name and a parameter whether it decays; by default those of two dimensions or more do.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
+        >>> groups = decay_groups(model.named_parameters(), 0.1)
+        >>> [[name for name, _ in group["params"]] for group in groups]
+        [['0.weight'], ['0.bias', '1.weight', '1.bias']]
+        >>> optimizer = MemAdam(groups, lr=1e-3)
+    """
+    wants = decays if decays is not None else lambda _, p: p.ndim >= 2
+    named = list(parameters)
+    if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in named):
+        raise TypeError("decay_groups needs named parameters, as model.named_parameters() gives them.")
+    groups = [
+        {"params": [pair for pair in named if bool(wants(*pair)) is decaying], "weight_decay": amount}
+        for decaying, amount in ((True, weight_decay), (False, 0.0))
+    ]
+    return [group for group in groups if group["params"]]

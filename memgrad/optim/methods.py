@@ -1,0 +1,145 @@
+"""Which method an optimizer class is, with its options: ours and torch's, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from memgrad import method as methods
+from memgrad.memory import SUM, Gain, Mixture, Polynomial
+from memgrad.method import Method, WeightDecay
+from memgrad.method.text import parse_decay
+
+Options = Mapping[str, Any]
+
+
+def method_of(optimizer: str, options: Options) -> Method | None:
+    """The method of an optimizer of `memgrad.optim` or `torch.optim` with all its options, or None if it is none.
+
+    Args:
+        optimizer: The name of its class.
+        options: The options of its constructor, those at their defaults too, but for the learning rate.
+
+    Example:
+        >>> print(method_of("HeavyBall", {"momentum": 0.5, "viscosity": None, "weight_decay": 0.0,
+        ...                               "decoupled_weight_decay": False}))
+        sum*exp:0.5
+        >>> method_of("Rprop", {}) is None
+        True
+    """
+    write = METHOD_OF.get(optimizer)
+    return None if write is None else write(options)
+
+
+def _with_decay(method: Method, options: Options, *, decoupled: bool) -> Method:
+    given = options["weight_decay"]
+    decay = (
+        parse_decay(given, given) if isinstance(given, str) else WeightDecay(given, "decoupled" if decoupled else "l2")
+    )
+    return Method(method.mixture, method.second_memory, root=method.root, eps=method.eps, weight_decay=decay)
+
+
+def _memsgd(options: Options) -> Method:
+    return _with_decay(methods.memsgd(options["memory"]), options, decoupled=options["decoupled_weight_decay"])
+
+
+def _momentum(make: Callable[..., Method]) -> Callable[[Options], Method]:
+    def of(options: Options) -> Method:
+        method = make(options["momentum"] or 0.0, viscosity=options["viscosity"])
+        return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
+
+    return of
+
+
+def _sgd(options: Options) -> Method | None:
+    if options["momentum"] and options["dampening"]:
+        return None  # torch does not dampen the first gradient: no memory does that
+    if options["momentum"] >= 1:
+        return None  # torch allows it; no average has such weights
+    make = methods.nesterov if options["nesterov"] else methods.heavy_ball
+    return _with_decay(make(options["momentum"]), options, decoupled=False)
+
+
+def _memadam(options: Options) -> Method | None:
+    second = Mixture.of(options["second_memory"]).parts[0]
+    root = second.gain.fixed
+    if root is None:
+        if second.gain != SUM or not isinstance(second.memory, Polynomial) or second.memory.p != 1:
+            return None  # the root of a gain is not always a gain
+        method = Method(options["memory"], second.memory, root=Gain.power(0.5), eps=options["eps"])
+    else:
+        method = Method(options["memory"], second.memory, root=root**0.5, eps=options["eps"])
+    return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
+
+
+def _polyadam(options: Options) -> Method:
+    return methods.polyadam(options["p"], options["beta"], eps=options["eps"], weight_decay=options["weight_decay"])
+
+
+def _adam(options: Options) -> Method | None:
+    if options["amsgrad"]:
+        return None  # a maximum is no memory
+    decoupled = bool(options.get("decoupled_weight_decay"))
+    return _with_decay(methods.adam(options["betas"], eps=options["eps"]), options, decoupled=decoupled)
+
+
+def _adamw(options: Options) -> Method | None:
+    return _adam({**options, "decoupled_weight_decay": True})
+
+
+def _nadam(options: Options) -> Method:
+    return methods.nadam(
+        options["betas"],
+        eps=options["eps"],
+        psi=options["momentum_decay"],
+        weight_decay=options["weight_decay"],
+        decoupled=options["decoupled_weight_decay"],
+    )
+
+
+def _adagrad(options: Options) -> Method | None:
+    if options["lr_decay"] or options["initial_accumulator_value"]:
+        return None  # another learning rate, and a sum that starts above 0
+    return methods.adagrad(eps=options["eps"], weight_decay=options["weight_decay"])
+
+
+def _adana(options: Options) -> Method:
+    names = ("omega", "eps", "through_lr")
+    return methods.adana(options["delta"], options["kappa"], **{name: options[name] for name in names})
+
+
+def _qhm(options: Options) -> Method:
+    method = methods.qhm(options["nu"], options["beta"])
+    return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
+
+
+def _aggmo(options: Options) -> Method:
+    return _with_decay(methods.aggmo(options["betas"]), options, decoupled=options["decoupled_weight_decay"])
+
+
+def _ademamix(options: Options) -> Method:
+    names = ("alpha", "ramp", "eps")
+    method = methods.ademamix(options["betas"], **{name: options[name] for name in names})
+    return _with_decay(method, options, decoupled=True)
+
+
+METHOD_OF: Mapping[str, Callable[[Options], Method | None]] = MappingProxyType(
+    {
+        "MemSGD": _memsgd,
+        "HeavyBall": _momentum(methods.heavy_ball),
+        "Nesterov": _momentum(methods.nesterov),
+        "MemAdam": _memadam,
+        "PolyAdam": _polyadam,
+        "ADana": _adana,
+        "QHM": _qhm,
+        "AggMo": _aggmo,
+        "AdEMAMix": _ademamix,
+        "SGD": _sgd,
+        "Adam": _adam,
+        "AdamW": _adamw,
+        "NAdam": _nadam,
+        "Adagrad": _adagrad,
+    }
+)
+"""The method of each optimizer class, as a function of its options. `None`: with these options it is none."""

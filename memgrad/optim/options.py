@@ -1,0 +1,144 @@
+"""The options of parameter groups: which there are, and which values are refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from memgrad.kinds import is_real
+from memgrad.method import WeightDecay
+from memgrad.method.text import parse_decay
+from memgrad.suggestions import nearest
+
+Group = dict[str, Any]
+
+# Options of other optimizers. Left in a group, they would be ignored silently.
+OPTIONS_ELSEWHERE = frozenset(
+    {
+        "alpha",
+        "amsgrad",
+        "beta",
+        "betas",
+        "centered",
+        "compiled",
+        "dampening",
+        "decoupled_weight_decay",
+        "delta",
+        "eps",
+        "kappa",
+    }
+    | {"lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory", "viscosity", "weight_decay"}
+)
+SWITCHES = ("maximize", "capturable", "differentiable", "decoupled_weight_decay", "compiled")
+PATHS = ("foreach", "fused")  # None leaves the choice to the optimizer
+MISSPELLED = 0.8  # so similar must a key be to an option to be refused: a group may have tags of the user's own
+
+
+def name_of(group: Group, index: int) -> str:
+    """A parameter as an error should call it: by its name if the group has names, by its index in the group if not."""
+    names = group.get("param_names")
+    return f"parameter {names[index]!r}" if names else f"parameter {index}"
+
+
+def refuse_unless_known(owner: str, group: Group, known: Sequence[str]) -> None:
+    """Refuse misspelt options and those of other optimizers; anything else may be a tag of the user's."""
+    for option in group:
+        if option in known:
+            continue
+        if near := nearest(option, known, cutoff=MISSPELLED):
+            raise ValueError(f"{owner} has no option {option!r}; did you mean {near!r}?")
+        if option in OPTIONS_ELSEWHERE:
+            raise ValueError(f"{owner} has no option {option!r} in its groups; it has {list(known)}.")
+
+
+def refuse_unless_switches(owner: str, group: Group) -> None:
+    """Refuse switches that are neither on nor off, and paths that exclude each other."""
+    for name in (*SWITCHES, *PATHS):
+        value = group.get(name, False)
+        if isinstance(value, np.bool_):
+            group[name] = value = bool(value)  # plain data, for checkpoints
+        if not isinstance(value, bool) and not (value is None and name in PATHS):
+            either = "True, False or None" if name in PATHS else "True or False"
+            raise TypeError(f"{owner} needs {name} to be {either}, got {name}={value!r}.")
+    if group["foreach"] and group["fused"]:
+        raise ValueError(f"{owner} takes one of foreach=True and fused=True, got both.")
+    if group["differentiable"] and (group["foreach"] or group["fused"]):
+        raise ValueError(f"{owner} with differentiable=True needs foreach and fused not to be True.")
+    for other in ("foreach", "fused", "capturable", "differentiable"):
+        if group.get("compiled") and group[other]:
+            raise ValueError(f"{owner} takes one of compiled=True and {other}=True, got both.")
+
+
+def refuse_unless_real(owner: str, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
+    """Refuse what is not a finite number >= 0 (and < high), or a tensor with one where that is allowed."""
+    value = group[name]
+    if tensor and isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise ValueError(f"{owner} needs a tensor {name} with 1 element, got {value.numel()}.")
+        if value.device.type == "meta" or torch.compiler.is_compiling():
+            return
+        value = value.item()
+    if not is_real(value):
+        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r}.")
+    if isinstance(value, np.generic):
+        group[name] = value = value.item()  # plain data, for checkpoints
+    if not 0 <= value < high:
+        bound = "" if math.isinf(high) else f" < {high:g}"
+        raise ValueError(f"{owner} needs a finite {name} >= 0{bound}, got {name}={value!r}.")
+
+
+def state_dtype(owner: str, group: Group) -> torch.dtype | None:
+    """The dtype in a group's option, which is put into its text form: plain data, for checkpoints."""
+    name = group["state_dtype"]
+    if isinstance(name, torch.dtype):
+        name = group["state_dtype"] = str(name).removeprefix("torch.")
+    if name not in (None, "float64", "float32", "bfloat16", "float16"):
+        raise ValueError(
+            f"{owner} needs state_dtype None or torch.float64, float32, bfloat16 or float16, got state_dtype={name!r}."
+        )
+    return None if name is None else getattr(torch, name)
+
+
+@lru_cache(maxsize=256)
+def decay_of(text: str) -> WeightDecay:
+    """The weight decay with this text form, such as `independent=4/t`."""
+    return parse_decay(text, text)
+
+
+def complete_decay(owner: str, group: Group) -> None:
+    """Check a weight decay in text form. An independent one needs the peak of the learning rate: the first given."""
+    try:
+        decay = decay_of(group["weight_decay"])
+    except ValueError as error:
+        raise ValueError(f"{owner}, weight_decay={group['weight_decay']!r}: {error}") from None
+    group["weight_decay"] = str(decay)
+    if decay.kind == "independent":
+        lr = group["lr"]
+        group.setdefault("peak_lr", float(lr.item() if isinstance(lr, Tensor) else lr))
+        if not 0 < peak_lr(group) < math.inf:
+            raise ValueError(
+                f"{owner} with an independent weight decay needs the peak of the learning rate, finite and > 0, "
+                f"got peak_lr={peak_lr(group)!r}; give peak_lr in the group, or the peak as lr."
+            )
+
+
+def peak_lr(group: Group) -> float:
+    """The peak of the learning rate, which an independent weight decay is over; OneCycleLR says its own."""
+    peak: float = group["max_lr"] if "max_lr" in group else group.get("peak_lr", 1.0)
+    return float(peak)
+
+
+def refuse_to_overshoot(owner: str, group: Group, k: int, lr: Any) -> None:
+    """Refuse a weight decay that would take away more than all of the weights, and turn their signs."""
+    share = float(decay_of(group["weight_decay"]).shrink(k, float(lr), peak_lr(group)))
+    if share > 1:
+        raise ValueError(
+            f"{owner} with weight_decay={group['weight_decay']!r} would take away {100 * share:.0f} % of the weights "
+            f"at step k={k}. Warm the learning rate up, which scales this decay, or choose a smaller one."
+        )

@@ -1,0 +1,33 @@
+r"""The same memories for JAX, as optax gradient transformations.
+
+They compose with optax's own: `optax.chain`, `inject_hyperparams`, `multi_transform`, `MultiSteps`. The step count $k$
+is an array in the state, so nothing is compiled again as it grows; it stops at the largest int32 instead of wrapping
+around. Averages are kept in the parameters' dtype, or in `accumulator_dtype` if one is given. Updates keep the dtype of
+the gradients.
+"""
+
+from memgrad.extras import require
+
+require("memgrad.transforms", extra="jax", modules=("jax", "optax"))
+
+# After the check, so that a missing jax is named.
+from memgrad.transforms.averages import average_iterates, memory_average  # noqa: E402, F401  # the second is deprecated
+from memgrad.transforms.method import from_method, scale_by_method  # noqa: E402
+from memgrad.transforms.named import adana, memadam, memsgd, polyadam  # noqa: E402
+from memgrad.transforms.scaling import scale_by_memory, scale_by_memory_adam  # noqa: E402
+from memgrad.transforms.state import MemoryAdamState, MemoryState, MethodState  # noqa: E402
+
+__all__ = [
+    "MemoryAdamState",
+    "MemoryState",
+    "MethodState",
+    "adana",
+    "average_iterates",
+    "from_method",
+    "memadam",
+    "memsgd",
+    "polyadam",
+    "scale_by_memory",
+    "scale_by_memory_adam",
+    "scale_by_method",
+]

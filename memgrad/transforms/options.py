@@ -1,0 +1,139 @@
+"""The options that the transformations share: numbers, dtypes, learning rates and weight decay."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from memgrad.memory import Memory, Mixture
+from memgrad.memory.kinds import as_real
+from memgrad.method import Method
+from memgrad.transforms.state import Number, Tree, cast_like
+
+
+def as_number(owner: str, name: str, value: Number, *, or_zero: bool = False, most: float = math.inf) -> Number:
+    """A number that is refused unless finite, > 0 (or >= 0) and <= `most`; a traced one cannot be checked.
+
+    An array stays one, so that what is built does not depend on its value: a state that `inject_hyperparams` has made
+    of arrays must fit the update that is traced.
+    """
+    rule = f"a finite {name} {'>=' if or_zero else '>'} 0" + ("" if most == math.inf else f" and <= {most:g}")
+    checked: Number = 0.0 if or_zero and is_zero(value) else as_real(owner, name, value, rule)
+    if isinstance(checked, float) and checked > most:
+        raise ValueError(f"{owner} needs {rule}, got {name}={value!r}.")
+    return value if isinstance(value, jax.Array) else checked
+
+
+def is_zero(value: Any) -> bool:
+    """Whether a number, or an array whose value is known, is 0."""
+    known = isinstance(value, Real) or (
+        isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.ndim == 0
+    )
+    return known and not isinstance(value, bool) and bool(value == 0)
+
+
+def as_recalled(owner: str, memory: Memory | Mixture | str) -> Memory | Mixture:
+    """A memory where it is one, and a mixture where it has gain. The numbers of a memory may be traced."""
+    read = Memory.parse(memory) if isinstance(memory, str) else memory
+    if isinstance(read, Memory):
+        return read  # not through Mixture, which compares memories: a traced number has no value to compare
+    mixture = Mixture.of(read, owner)
+    return mixture if mixture.memory is None else mixture.memory
+
+
+def as_method(owner: str, method: Method | str) -> Method:
+    """A method, given as one or in its text form."""
+    read = Method.parse(method) if isinstance(method, str) else method
+    if not isinstance(read, Method):
+        raise TypeError(f"{owner} needs a Method or its text form, such as 'poly:2; decay=0.1', got method={method!r}.")
+    return read
+
+
+def as_mask(owner: str, mask: Any | None) -> Any | None:
+    """Which parameters decay, as optax takes it."""
+    leaves = [] if mask is None or callable(mask) else jax.tree.leaves(mask)
+    wrong = [leaf for leaf in leaves if not (isinstance(leaf, bool) or getattr(leaf, "dtype", None) == jnp.bool_)]
+    if wrong:
+        raise TypeError(f"{owner} needs a mask of booleans, or a function that gives one, got {wrong[0]!r} in mask.")
+    return mask
+
+
+def as_dtype(owner: str, dtype: Any | None) -> Any | None:
+    if dtype is None:
+        return None
+    try:
+        known = jnp.dtype(dtype)
+    except TypeError:
+        known = jnp.dtype(bool)
+    if not jnp.issubdtype(known, jnp.floating):
+        raise ValueError(
+            f"{owner} needs accumulator_dtype None or a floating dtype such as jnp.float32, "
+            f"got accumulator_dtype={dtype!r}."
+        )
+    return known
+
+
+def descend(owner: str, learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
+    if not callable(learning_rate):
+        as_number(owner, "learning_rate", learning_rate, or_zero=True)
+    return optax.scale_by_learning_rate(learning_rate)
+
+
+def chain(
+    owner: str, parts: list[optax.GradientTransformation], weight_decay: Number, *, before: bool
+) -> optax.GradientTransformationExtraArgs:
+    """The parts in turn, with the weight decay before them (L2) or before the last (decoupled)."""
+    weight_decay = as_number(owner, "weight_decay", weight_decay, or_zero=True)
+    if not (isinstance(weight_decay, float) and weight_decay == 0):
+        parts.insert(0 if before else -1, decay_weights(weight_decay))
+    return optax.with_extra_args_support(optax.chain(*parts))
+
+
+def decay_weights(amount: optax.ScalarOrSchedule, mask: Any | None = None) -> optax.GradientTransformation:
+    """Add the parameters, times an amount or a schedule of it, to the updates, whose dtype they keep."""
+    added = optax.add_decayed_weights(amount, mask=mask)
+
+    def update(updates: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
+        decayed, state = added.update(updates, state, params)
+        return cast_like(decayed, updates), state
+
+    return optax.GradientTransformation(added.init, update)
+
+
+def as_peak(owner: str, peak_learning_rate: Number | None) -> Number | None:
+    """The peak learning rate, checked where it is given."""
+    return None if peak_learning_rate is None else as_number(owner, "peak_learning_rate", peak_learning_rate)
+
+
+def decayed_descent(
+    owner: str,
+    learning_rate: optax.ScalarOrSchedule,
+    amount: optax.ScalarOrSchedule,
+    *,
+    independent: bool,
+    peak_learning_rate: Number | None,
+    mask: Any | None = None,
+) -> list[optax.GradientTransformation]:
+    """The learning rate and a decoupled weight decay, times that rate or (independent) times its share of the peak."""
+    step = descend(owner, learning_rate)
+    if not independent:
+        return [decay_weights(amount, mask), step]
+    if peak_learning_rate is None and callable(learning_rate):
+        raise ValueError(
+            f"{owner} with an independent weight decay and a schedule needs peak_learning_rate, the largest "
+            f"learning rate of the schedule, by which the decay is not multiplied."
+        )
+
+    def shrink(k: jax.Array) -> Any:
+        # A constant learning rate is its own peak, also where it is 0.
+        rate = learning_rate(k) if callable(learning_rate) else learning_rate
+        return -(amount(k) if callable(amount) else amount) * (
+            1.0 if peak_learning_rate is None else rate / peak_learning_rate
+        )
+
+    return [step, decay_weights(shrink, mask)]

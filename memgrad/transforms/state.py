@@ -1,0 +1,91 @@
+"""What the transformations keep between steps, and the operations on trees of arrays that they share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from memgrad.memory import Memory
+
+Tree = Any
+Number = float | jax.Array
+
+
+class MemoryState(NamedTuple):
+    """State of `scale_by_memory` and `average_iterates`: the step count and the average."""
+
+    count: jax.Array  # type: ignore[assignment]  # optax's name, which hides the method of tuples
+    average: Tree
+
+
+class MemoryAdamState(NamedTuple):
+    """State of the adaptive transformations: the step count and the averages of gradients and of their squares."""
+
+    count: jax.Array  # type: ignore[assignment]  # optax's name, which hides the method of tuples
+    average: Tree
+    square_average: Tree
+
+
+class MethodState(NamedTuple):
+    """State of `scale_by_method`: the step count, the average of each part, and that of squares (or `None`)."""
+
+    count: jax.Array  # type: ignore[assignment]  # optax's name, which hides the method of tuples
+    averages: tuple[Tree, ...]
+    square_average: Tree | None
+
+
+def zeros_like(params: Tree, dtype: Any | None) -> Tree:
+    def zeros(x: jax.Array) -> jax.Array:
+        if dtype is not None and jnp.iscomplexobj(x):
+            return jnp.zeros_like(x, dtype=jnp.promote_types(dtype, jnp.complex64))
+        return jnp.zeros_like(x, dtype=dtype)
+
+    return jax.tree.map(zeros, params)
+
+
+def adam_state(params: Tree, dtype: Any | None) -> MemoryAdamState:
+    real = jax.tree.map(jnp.real, params)  # |g|^2 of a complex gradient is real
+    return MemoryAdamState(jnp.zeros((), jnp.int32), zeros_like(params, dtype), zeros_like(real, dtype))
+
+
+def remember(state: MemoryAdamState, gradients: Tree, memory: Memory, second_memory: Memory) -> MemoryAdamState:
+    """The state with these gradients in both averages."""
+    k = state.count
+
+    return MemoryAdamState(
+        optax.safe_increment(k),
+        lerp(state.average, gradients, memory.fresh(k)),
+        lerp(state.square_average, squares_of(gradients, state.square_average), second_memory.fresh(k)),
+    )
+
+
+def squares_of(gradients: Tree, like: Tree) -> Tree:
+    """|g|^2, in the precision in which it is kept."""
+
+    def square(g: jax.Array, v: jax.Array) -> jax.Array:
+        return jnp.abs(g.astype(jnp.promote_types(g.dtype, v.dtype))) ** 2
+
+    return jax.tree.map(square, gradients, like)
+
+
+def lerp(average: Tree, new: Tree, fresh: jax.Array) -> Tree:
+    """Averages moved toward `new` by the share `fresh`, in the averages' dtype."""
+
+    def lerp(u: jax.Array, g: jax.Array) -> jax.Array:
+        g = g.astype(u.dtype)
+        # From the nearer end, as torch.lerp: else b_k = 0 would give a g that is rounded to the precision of u.
+        return jnp.where(fresh < 0.5, u + fresh * (g - u), g - (1 - fresh) * (g - u)).astype(u.dtype)
+
+    return jax.tree.map(lerp, average, new)
+
+
+def cast_like(tree: Tree, like: Tree) -> Tree:
+    return jax.tree.map(lambda x, y: x.astype(y.dtype), tree, like)
+
+
+def divide(step: Tree, squares: Tree, eps: Number, root: Number = 1.0) -> Tree:
+    r"""Adam's division, $n/(\rho \sqrt{v} + \epsilon)$, for every leaf."""
+    return jax.tree.map(lambda n, v: n / (root * jnp.sqrt(v) + eps), step, squares)

@@ -1,0 +1,254 @@
+"""User code by its name, `file.py:NAME` or `module:NAME`: finding it, reading its source, running it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NoReturn, final
+
+
+class EndedProcessError(RuntimeError):
+    """The user's code would have ended the process, with `sys.exit()` or the like."""
+
+
+@final
+@dataclass(frozen=True)
+class Reference:
+    """An object in user code, by its name.
+
+    Attributes:
+        place: A path that ends with .py, or the name of a module.
+        attribute: The name of the object there; empty if none is given.
+
+    Example:
+        >>> Reference.parse("folder/mine.py:problem")
+        Reference(place='folder/mine.py', attribute='problem')
+        >>> Reference.parse("mine.py").attribute
+        ''
+    """
+
+    place: str
+    attribute: str
+
+    @classmethod
+    def parse(cls, name: str) -> Reference:
+        """The reference that a name such as `file.py:NAME`, `file.py` or `module:NAME` stands for."""
+        place, colon, attribute = name.rpartition(":")
+        if not colon or attribute.endswith(".py"):  # no name is given, or the colon is that of a Windows drive
+            return cls(name, "")
+        return cls(place, attribute)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the place is a file."""
+        return self.place.endswith(".py")
+
+    @property
+    def folder(self) -> Path:
+        """The folder from which the code imports its own modules."""
+        return Path(self.place).resolve().parent if self.is_file else Path.cwd()
+
+    @property
+    def label(self) -> str:
+        """The name without the folder, so that moving the folder does not change it."""
+        return f"{Path(self.place).name if self.is_file else self.place}:{self.attribute}"
+
+    def check(self, what: str) -> None:
+        """Refuse a place that cannot contain code; `what` names what is looked for."""
+        if self.is_file:
+            if not Path(self.place).is_file():
+                raise FileNotFoundError(2, f"No such file, asked for {what}", self.place)
+        elif not all(part.isidentifier() for part in self.place.split(".")):
+            raise ValueError(
+                f"{what} cannot be in {self.place!r}, which is neither a file that ends with .py nor the name of a "
+                f"module; for a file write {self.place.rstrip('/.') or 'file'}.py:{self.attribute or 'NAME'}."
+            )
+
+    def source(self) -> bytes | None:
+        """The source of its file; None for a module without one, such as one written in C."""
+        if self.is_file:
+            return Path(self.place).read_bytes()
+        with importable(self.folder):
+            found = importlib.util.find_spec(self.place)
+        is_text = found is not None and found.origin is not None and found.origin.endswith(".py")
+        return Path(str(found.origin)).read_bytes() if found is not None and is_text else None
+
+    def module_name(self, digest: str) -> str:
+        """The name of its module in `sys.modules`: a file with another source is another module."""
+        return f"memgrad_user_{Path(self.place).stem}_{digest[:16]}" if self.is_file else self.place
+
+
+def names_code(name: str) -> bool:
+    """Whether a name refers to user code rather than to something in memgrad.
+
+    Example:
+        >>> names_code("mine.py"), names_code("module:name"), names_code("logistic")
+        (True, True, False)
+    """
+    return ":" in name or name.endswith(".py") or "/" in name or os.sep in name or name.startswith(".")
+
+
+def beside(name: str, folder: str | os.PathLike[str] | None) -> str:
+    """The name with its file, or the file of its module, in a folder: that of the experiment that uses the name.
+
+    A module without a file there is left for Python to find.
+    """
+    if folder is None or not names_code(name):
+        return name
+    reference = Reference.parse(name)
+    colon = f":{reference.attribute}" if reference.attribute else ""
+    if reference.is_file:
+        return name if Path(reference.place).is_absolute() else f"{Path(folder) / reference.place}{colon}"
+    file = Path(folder) / f"{reference.place}.py"
+    return f"{file}{colon}" if reference.place.isidentifier() and file.is_file() else name
+
+
+def load(
+    what: str,
+    reference: Reference,
+    *,
+    wants: str,
+    offers: Callable[[ModuleType], list[str]],
+    digest: str | None = None,
+    fresh: bool = False,
+) -> Any:
+    """The object that a reference names. Its code is run, unless it was loaded before.
+
+    Args:
+        what: What it is for, for errors, such as `problem 'mine.py:problem'`.
+        reference: Where it is.
+        wants: What an object must be to be named, for errors.
+        offers: The names that the module has of this kind, for errors.
+        digest: The digest that the source must have, if any. A module with this source that was loaded before is used,
+            even if its file is gone.
+        fresh: Whether to run a file again even if it was run before: what it reads may have changed.
+    """
+    with importable(reference.folder), blaming(what):
+        module = (
+            _run_file(what, reference, digest, fresh) if reference.is_file else importlib.import_module(reference.place)
+        )
+    if not reference.attribute or not hasattr(module, reference.attribute):
+        has = f"has no {reference.attribute!r}" if reference.attribute else "is a file of several"
+        raise ValueError(
+            f"{what}: {reference.place} {has}, but {', '.join(offers(module)) or 'nothing of the kind'}; write "
+            f"{reference.place}:NAME, with the name of {wants}."
+        )
+    return getattr(module, reference.attribute)
+
+
+def digest_of(source: bytes) -> str:
+    """The digest of a source: 32 hexadecimal digits."""
+    return hashlib.sha256(source).hexdigest()[:32]
+
+
+def _run_file(what: str, reference: Reference, digest: str | None, fresh: bool) -> ModuleType:
+    if digest is not None and not fresh and (known := sys.modules.get(reference.module_name(digest))) is not None:
+        return known
+    reference.check(what.partition(" ")[0])
+    source = Path(reference.place).read_bytes()
+    if digest not in (None, digest_of(source)):
+        raise ValueError("its file has changed since the experiment was read; start again")
+    name = reference.module_name(digest_of(source))
+    if not fresh and name in sys.modules:
+        return sys.modules[name]
+    path = str(Path(reference.place).resolve())
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsRead(name, path, source))
+    assert spec is not None  # it has a loader
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # workers and classes find it again under its name
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+class _AsRead(SourceFileLoader):
+    """Runs the text that was digested: Python's cache of compiled files misses a change within a second."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self._source, self.path)
+        return code
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Turn what would end the process into an ordinary error: a file that calls `sys.exit(0)` has not succeeded."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt, GeneratorExit):  # Ctrl-C is the user's, not the code's
+        raise
+    except BaseException as error:
+        raise EndedProcessError(_in_words(error)) from error
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Turn an error in user code into one that gives its message, file and line."""
+    try:
+        with contained(), _staying():
+            yield
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, EndedProcessError) else error
+        ours = (str(Path(__file__).parent), str(Path(importlib.__file__).parent), "<")
+        frames = [f for f in traceback.extract_tb((cause or error).__traceback__) if not f.filename.startswith(ours)]
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        raise ValueError(f"{what} could not be made: {described(error)}{place}") from error
+
+
+@contextmanager
+def _staying() -> Iterator[None]:
+    """Turn `os._exit()` into an error too: it cannot be caught, and the exit would look like success."""
+    real, here = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != here:  # a process that the code has forked
+            real(status)
+        raise EndedProcessError(f"it called os._exit({status!r})")
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = real
+
+
+def described(error: BaseException) -> str:
+    """An error as text: its type and message."""
+    return str(error) if isinstance(error, EndedProcessError) else f"{type(error).__name__}: {error}"
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
+    return f"it raised {type(error).__name__}, which would end the process: {error}"
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Let user code import the modules in its folder, as it could if it were run as a script."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the code may have taken it away
+            sys.path.remove(str(folder))

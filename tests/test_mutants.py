@@ -1,0 +1,119 @@
+"""The mutation tool: what it changes, what it leaves alone, and that it changes no file."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parent / "mutants"
+ROOT = FOLDER.parents[1]
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"mutants_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made  # which dataclasses ask for
+    spec.loader.exec_module(made)
+    return made
+
+
+mutations = module("mutations")
+loading = module("loading")
+
+
+def changes(source: str) -> list[str]:
+    """Each mutant's changed line."""
+    count = len(mutations.mutants(ast.parse(source)))
+    return [mutations.mutants(ast.parse(source))[i].difference()[1] for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = a < b", ["x = a <= b", "x = a > b"]),
+        ("x = a not in b", ["x = a in b"]),
+        ("x = a + b", ["x = a - b"]),
+        ("x **= y", ["x *= y"]),
+        ("x = -a", ["x = +a"]),
+        ("x = 2", ["x = 3"]),
+        ("x = 1e300", ["x = 2e+300"]),
+        ("x = True", ["x = False"]),
+        ("x = a and b", ["x = a or b"]),
+        ("x = a if b else c", ["x = a if not b else c"]),
+        ("x = [a for a in b if a]", ["x = [a for a in b if not a]"]),
+        ("x = round(a)", ["x = int(a)"]),
+        ("x = np.minimum(a, b)", ["x = np.maximum(a, b)"]),
+        ("x = sorted(a, key=b)", ["x = list(a, key=b)", "x = sorted(a)"]),
+        ("def f():\n    return a", ["return None"]),
+        ("a.append(b)", ["None"]),
+        ("raise ValueError(f'{1 + 2}')", ["None"]),
+    ],
+)
+def test_a_mutant_is_a_small_mistake(source: str, expected: list[str]) -> None:
+    assert changes(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x: int | None, y: Literal[2] = a) -> Literal[3]:\n    ...",
+        "@dataclass(frozen=True)\nclass A(B):\n    ...",
+        "x = f'{a + 1}'",
+        "if TYPE_CHECKING:\n    x = 1",
+        "from a import b",
+        '__all__ = ["a"]',
+        '"""Text."""',
+    ],
+)
+def test_types_decorators_and_words_are_left_alone(source: str) -> None:
+    assert not [kind for kind in changes(source) if "TYPE_CHECKING" not in kind]
+
+
+def test_every_mutant_of_a_module_differs_and_compiles() -> None:
+    source = (ROOT / "memgrad" / "statistics.py").read_text(encoding="utf-8")
+    original = ast.unparse(ast.parse(source))
+    count = len(mutations.mutants(ast.parse(source)))
+    assert count > 50
+    for i in range(count):
+        tree = ast.parse(source)
+        mutations.mutants(tree)[i].apply()
+        compile(ast.fix_missing_locations(tree), "mutant", "exec")
+        assert ast.unparse(tree) != original
+
+
+PROGRAM = "from memgrad.memory import Polynomial; print(Polynomial(1.0).decay(1))"
+
+
+def printed(folder: Path, **settings: str) -> str:
+    """What a process with the hook prints; that its path says, so that it holds for subprocesses too."""
+    environment = loading.environment(folder, **settings)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_process_sees_the_mutant_and_the_file_is_as_it_was(tmp_path: Path) -> None:
+    path = ROOT / "memgrad" / "memory" / "families.py"
+    source = path.read_bytes()
+    found = mutations.mutants(ast.parse(source))
+    [number, *_] = [
+        i for i, each in enumerate(found) if (each.function, each.kind) == ("Polynomial._decay", "arithmetic")
+    ]
+    assert printed(tmp_path) == "0.5"  # k/(k + 1)
+    assert printed(tmp_path, **{loading.MUTANT: f"memgrad.memory.families:{number}"}) != "0.5"
+    assert path.read_bytes() == source
+
+
+def test_calls_are_written_once_with_the_test_that_made_them(tmp_path: Path) -> None:
+    calls = tmp_path / "calls.tsv"
+    printed(tmp_path, **{loading.CALLS: str(calls), "PYTEST_CURRENT_TEST": "test_x (call)"})
+    lines = calls.read_text().splitlines()
+    assert lines.count("test_x (call)\tmemgrad.memory.families\tPolynomial._decay") == 1
+    assert "test_x (call)\tmemgrad.memory.families\tExponential._decay" not in lines

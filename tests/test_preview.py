@@ -1,0 +1,49 @@
+"""What a step and the evaluations cost, measured by a simulated clock."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny_runs import run_of
+
+from memgrad.experiments.planning import preview
+
+
+class Clock:
+    """Time that passes only where it is spent."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+def test_the_cost_is_that_of_one_step_and_of_all_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, steps, evaluated = Clock(), [], []
+
+    class Training:
+        nbytes = 1000
+
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def step(self) -> None:
+            steps.append(100.0 if not steps else 2.0)  # the first one makes buffers, and does not count
+            clock.now += steps[-1]
+
+        def evaluate(self, metrics: tuple[str, ...]) -> None:
+            evaluated.append(metrics)
+            clock.now += 0.5
+
+    monkeypatch.setattr(preview, "Training", Training)
+    monkeypatch.setattr(preview, "time", clock)
+    monkeypatch.setattr(preview, "SECONDS", 5.0)
+    group: Any = SimpleNamespace(runs=(run_of(),))
+    cost = preview._measured(None, group)  # type: ignore[arg-type]
+    assert steps == [100.0, 2.0, 2.0, 2.0]  # until five seconds have passed
+    assert cost.step == 2.0
+    assert evaluated == [("loss", "accuracy")]  # once, for the four evaluations of the run
+    assert cost.evaluations == 4 * 0.5
+    assert cost.nbytes == preview.COPIES * 1000
