@@ -252,7 +252,7 @@ def pages() -> list[Path]:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
-    there = {path.name for path in (ROOT / "tests").glob("*.py")}
+    there = {path.name for path in (ROOT / "tests").rglob("*.py")}
     named = set(re.findall(r"\b(?:test_[\w*]+|\w+_table)\.py\b", page.read_text()))
     assert [name for name in sorted(named) if not any(fnmatch(each, name) for each in there)] == []
 

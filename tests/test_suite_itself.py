@@ -77,7 +77,7 @@ def skipped_for_rights(source: str) -> list[str]:
 
 
 def offenders(find: Callable[[str], list[str]]) -> dict[str, list[str]]:
-    found = {path.name: find(path.read_text(encoding="utf-8")) for path in HERE.glob("test_*.py")}
+    found = {path.name: find(path.read_text(encoding="utf-8")) for path in HERE.rglob("test_*.py")}
     return {name: tests for name, tests in found.items() if tests}
 
 

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Plugin } from "vite";
 
-/** All files that the page is made from. tests/test_explorer.py holds the same list, and recomputes the stamp. */
+/** All files that the page is made from. tests/explorer/test_explorer.py holds the same list, and recomputes the stamp. */
 const SOURCES = [
   "plugins",
   "src",

@@ -194,7 +194,7 @@ def test_a_method_that_diverged_is_told_so(tmp_path: Path) -> None:
 
 
 def test_titles_of_errata_are_those_of_the_documentation() -> None:
-    pages = (Path(__file__).parent.parent / "docs" / "errata.md").read_text()
+    pages = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
     for erratum in content.errata():
         found = re.search(rf"^\*\*{erratum.number}\.\*\* (.*?) \(", pages, re.MULTILINE)
         assert found is not None
@@ -203,7 +203,7 @@ def test_titles_of_errata_are_those_of_the_documentation() -> None:
 
 
 def test_how_to_cite_is_what_the_citation_file_says() -> None:
-    cited = (Path(__file__).parent.parent / "CITATION.cff").read_text().partition("preferred-citation:")[2]
+    cited = (Path(__file__).parents[2] / "CITATION.cff").read_text().partition("preferred-citation:")[2]
     for field in ("title", "year", "family-names", "given-names"):
         values = re.findall(rf'{field}: "?(.+?)"?$', cited, re.MULTILINE)
         assert values, field

@@ -184,7 +184,7 @@ class Logged(Tensor):
     inner: Tensor
 
     @staticmethod
-    def __new__(cls, inner: Tensor) -> Logged:
+    def __new__(cls: Any, inner: Tensor) -> Logged:
         return Tensor._make_wrapper_subclass(  # type: ignore[attr-defined, no-any-return]  # not public
             cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, device=inner.device
         )

@@ -531,7 +531,7 @@ def test_writing_may_be_nested_and_is_given_back(store: Store, three: Chunk) -> 
 
 
 def test_a_writer_killed_at_any_moment_leaves_a_readable_store(store: Store) -> None:
-    with process(KILL_WRITERS, store.path, Path(__file__).parent) as killer:
+    with process(KILL_WRITERS, store.path, Path(__file__).parents[1]) as killer:
         for _ in range(10):
             words = line_of(killer)
             told = {words[i : i + 32] for i in range(0, len(words), 32)}

@@ -23,7 +23,7 @@ from memgrad import Exponential, explorer
 from memgrad.cli import app, explore
 from memgrad.explorer.server import loopback
 
-SOURCES = Path(__file__).parent.parent / "explorer"
+SOURCES = Path(__file__).parents[2] / "explorer"
 ADDRESS = explorer.PAGE.as_uri()
 
 # --- without a browser ------------------------------------------------------------------------------------------

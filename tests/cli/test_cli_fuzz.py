@@ -31,7 +31,7 @@ from cli_fuzzing import (
     single_cases,
 )
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 PATIENCE = 60.0
 """A process that has been silent for so many seconds hangs where no signal reaches it, and is killed."""
 
@@ -93,7 +93,7 @@ class Worker:
         place.mkdir()
         with (place / "stderr").open("w") as stderr:
             process = subprocess.Popen(
-                [sys.executable, str(HERE / "cli_fuzzing.py"), str(place), *self._options],
+                [sys.executable, str(TESTS / "cli_fuzzing.py"), str(place), *self._options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("jax", reason="the example needs jax, an extra that is not installed")
 pytest.importorskip("optax", reason="the example needs optax, an extra that is not installed")
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_network_learns_with_each_optimizer_and_in_each_degree() -> None:

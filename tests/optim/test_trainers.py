@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 

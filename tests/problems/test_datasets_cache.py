@@ -22,7 +22,7 @@ from tiny_datasets import DIGITS, GZ_FILES, IDX_FILES, digits, serving, write_fi
 from memgrad.problems.datasets import cache
 from memgrad.problems.datasets.sources import DatasetUnavailable
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ entry = digits({base!r})
 
 @contextmanager
 def started(code: str, base: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-c", PROCESS.format(tests=str(HERE), base=base) + code]
+    words = [sys.executable, "-c", PROCESS.format(tests=str(TESTS), base=base) + code]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, cwd=HERE.parent, **pipes, **options) as process:
+    with subprocess.Popen(words, cwd=TESTS.parent, **pipes, **options) as process:
         try:
             yield process
         finally:

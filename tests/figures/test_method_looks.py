@@ -21,7 +21,7 @@ from memgrad.paper.figures import draw
 from memgrad.paper.settings import AmplificationSettings, SmoothingSettings
 from memgrad.statistics import Estimate
 
-EXPLORER = Path(__file__).parent.parent / "explorer" / "src"
+EXPLORER = Path(__file__).parents[2] / "explorer" / "src"
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 VISION = {

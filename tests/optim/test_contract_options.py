@@ -311,3 +311,10 @@ def test_a_memory_that_follows_none_still_averages(path: str) -> None:
             train(optimizer, [x], [[torch.ones(1, dtype=torch.float64)]])
             steps += 1
             assert x.item() == pytest.approx(-steps, rel=1e-14)
+
+
+def test_an_option_that_equals_an_accepted_one_is_still_refused_for_its_type() -> None:
+    x = torch.nn.Parameter(torch.ones(2))
+    ADana([x], lr=0.1, delta=1.0)
+    with pytest.raises(TypeError, match="delta=True"):
+        ADana([x], lr=0.1, delta=True)

@@ -18,7 +18,7 @@ from memgrad.paper.verdicts import CLAIMS, JUDGES, judge
 SYNTHETIC = [name for name, each in JUDGES.items() if not each.needs]
 """The claims that need no data set."""
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "extensions"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "extensions"))
 
 import audit_gallery as gallery
 

@@ -16,7 +16,7 @@ from memgrad.experiments.driver import known_facts
 from memgrad.experiments.planning.plan import RunGroup
 from memgrad.experiments.training.checkpoint import Checkpoint
 
-PINNED = Path(__file__).parent / "pinned_store"
+PINNED = Path(__file__).parents[1] / "pinned_store"
 SPEC = (PINNED / "experiment.toml").read_text()
 
 
