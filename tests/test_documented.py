@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import importlib.util
@@ -265,3 +266,13 @@ def test_every_page_is_in_the_index_twice() -> None:
         if page.stem != "index":
             assert f"[]({page.name})" in table
             assert f"\n{page.stem}\n" in tree
+
+
+@pytest.mark.parametrize("package", sorted((ROOT / "memgrad").rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_the_files_that_a_package_lists_exist(package: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(package.read_text())) or ""
+    rows = re.findall(r"^    ((?:\w+, )*\w+)  +\S", docstring, re.MULTILINE)
+    listed = {name for row in rows for name in row.split(", ")}
+    there = {path.stem for path in package.parent.iterdir()}
+    assert listed <= there
+    assert bool(listed) == ("::" in docstring)

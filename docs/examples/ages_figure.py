@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from memgrad import Memory
-from memgrad.figures.methods import styles
+from memgrad.figures.method_styles import styles
 from memgrad.figures.style import drawing
 
 

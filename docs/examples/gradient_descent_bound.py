@@ -3,7 +3,7 @@
 from typing import Any
 
 from memgrad.theory import Bound
-from memgrad.theory.bounds import assume
+from memgrad.theory.bound import assume
 from memgrad.theory.quantities import numbers, steps
 
 

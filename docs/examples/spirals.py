@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from memgrad.problems import Problem
-from memgrad.problems.models import accuracy
+from memgrad.problems.metrics import accuracy
 
 
 def spirals(n: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ WIDTH = 4.8
 
 def chart(curves: Mapping[str, tuple[Any, Any]], *, marker: str = "", **axes_options: Any) -> Figure:
     """One pair of axes with a line for each label, and the legend above."""
-    from memgrad.figures.methods import styles
+    from memgrad.figures.method_styles import styles
     from memgrad.figures.style import drawing
 
     with drawing():

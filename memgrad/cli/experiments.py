@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from memgrad.cli.layout import show
-from memgrad.cli.live import Display, live
+from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import AsJson, folder_for, refusing
 from memgrad.durations import duration
 

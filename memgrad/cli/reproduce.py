@@ -15,7 +15,7 @@ from rich.table import Table
 
 from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
 from memgrad.cli.layout import show
-from memgrad.cli.live import Display, live
+from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for, refusing
 from memgrad.durations import duration
 

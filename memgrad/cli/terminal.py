@@ -24,7 +24,7 @@ from rich.progress import (
 )
 from typer.core import TyperCommand, TyperGroup
 
-from memgrad.cli.live import LINES_EVERY
+from memgrad.cli.run_display import LINES_EVERY
 from memgrad.durations import duration
 from memgrad.memory import Memory, Mixture
 from memgrad.memory.text import as_memory as memory_of

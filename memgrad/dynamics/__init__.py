@@ -1,4 +1,16 @@
-"""Memory in continuous time: equations, their solutions, simulations, exact moments and changes of time."""
+"""Memory in continuous time: equations, their solutions, simulations, exact moments and changes of time.
+
+Where to find what::
+
+    equations, first_order  the differential equations; their friction is in `viscosity`, their noise in `noise`
+    ordinary                solving them without noise
+    stochastic              simulating them with noise; the schemes are in `integrators`, their coefficients in `kicks`
+    moments, responses      exact moments in continuous time, and the closed forms behind them
+    discrete                exact moments of the methods themselves, step by step
+    timewarp, lagrangian    changes of time; the variational origin of memory
+    results, record         what a solution or a simulation returns, and how it is summarized
+    flows                   equations by name
+"""
 
 from memgrad.extras import require
 

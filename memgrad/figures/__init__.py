@@ -1,6 +1,10 @@
-"""Figures of memories, data and results: functions from values to matplotlib figures. Nothing is run here."""
+"""Figures of memories, data and results: functions from values to matplotlib figures. Nothing is run here.
 
-from memgrad.deprecation import deprecated_names
+A file holds the figures of one subject. Two are shared: `style` has the common settings and saves figures;
+`method_styles` is the table of the color, marker and line style of each method.
+"""
+
+from memgrad.deprecation import deprecated_modules, deprecated_names
 from memgrad.extras import require
 
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
@@ -50,3 +54,6 @@ __all__ = [
     "training_curves",
     "velocity_noise",
 ]
+
+_STYLES = ("ADAPTIVE", "METHODS", "PLAIN", "Look", "lines", "look_of", "styles")
+deprecated_modules({"memgrad.figures.methods": {name: f"memgrad.figures.method_styles.{name}" for name in _STYLES}})

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.methods import styles
+from memgrad.figures.method_styles import styles
 from memgrad.figures.style import EXACT, drawing
 from memgrad.memory import Memory
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from memgrad.figures.methods import lines
+from memgrad.figures.method_styles import lines
 from memgrad.figures.style import SMALL, drawing, settings_below
 
 if TYPE_CHECKING:

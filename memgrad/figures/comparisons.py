@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.methods import styles
+from memgrad.figures.method_styles import styles
 from memgrad.figures.style import SMALL, as_label, drawing, settings_below
 
 if TYPE_CHECKING:

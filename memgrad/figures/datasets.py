@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from memgrad.figures.methods import BLUE
+from memgrad.figures.method_styles import BLUE
 from memgrad.figures.style import drawing
 from memgrad.problems.datasets import Dataset
 from memgrad.problems.datasets.catalogue import UNUSED

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from memgrad.dynamics import Ensemble, Moments
-from memgrad.figures.methods import styles
+from memgrad.figures.method_styles import styles
 from memgrad.figures.style import drawing
 from memgrad.statistics import NORMAL_QUANTILE
 

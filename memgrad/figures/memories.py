@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from memgrad.figures.methods import styles
+from memgrad.figures.method_styles import styles
 from memgrad.figures.style import drawing, log_ticks
 from memgrad.memory import (
     CONSTANT,

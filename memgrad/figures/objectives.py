@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from memgrad.figures.methods import BLUE, ORANGE, RUST
+from memgrad.figures.method_styles import BLUE, ORANGE, RUST
 from memgrad.figures.style import drawing
 from memgrad.problems.kinds import Floats
 from memgrad.problems.objectives import (

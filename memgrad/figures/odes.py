@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from memgrad.figures.methods import METHODS
+from memgrad.figures.method_styles import METHODS
 from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
 
 Array = NDArray[np.float64]

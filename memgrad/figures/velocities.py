@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from memgrad.figures.methods import lines, styles
+from memgrad.figures.method_styles import lines, styles
 from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
 
 Array = NDArray[np.float64]

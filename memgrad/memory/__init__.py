@@ -1,6 +1,18 @@
-"""What is remembered: `Memory`, its families, and their passports.
+"""What is remembered: `Memory`, its families, gains, mixtures and passports.
 
-Everything else in memgrad is made of this one object. It imports the standard library and numpy alone.
+Everything else in memgrad is built on this package, which imports only the standard library and numpy.
+
+Where to find what::
+
+    base                    `Memory`: what every family provides
+    families, exponential   the families; a new one needs a line in `text.FAMILIES`
+    scheduled, custom       memories that follow a schedule, and memories that users define
+    gains                   `Gain`: how strongly a memory counts
+    gain_factors            the kinds of gain, such as powers and ramps, and their names in text forms
+    mixture                 `Mixture`: several memories, each with its gain
+    text                    text forms and plain data, in both directions
+    passport, long_past     mean age, half-life and other statistics after k steps
+    kinds                   Python, numpy, torch and JAX numbers, from one formula
 """
 
 from memgrad.memory.base import Memory

@@ -1,4 +1,4 @@
-r"""How strongly a memory counts: gains, as sums of products of a few factors of the step k."""
+r"""How strongly a memory counts: gains, as sums of products of the factors in `gain_factors`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 
 from memgrad.kinds import is_real, number_form
-from memgrad.memory.factors import Cold, Factor, Function, Power, Ramp, Sum
+from memgrad.memory.gain_factors import Cold, Factor, Function, Power, Ramp, Sum
 from memgrad.memory.kinds import Floats, as_steps, namespace_of, quietly
 
 if TYPE_CHECKING:

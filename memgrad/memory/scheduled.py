@@ -11,7 +11,7 @@ import numpy as np
 
 from memgrad.memory.base import Memory
 from memgrad.memory.custom import FromDecays
-from memgrad.memory.factors import entries
+from memgrad.memory.gain_factors import entries
 from memgrad.memory.kinds import as_real
 
 

@@ -10,7 +10,6 @@ from memgrad.kinds import number_form
 from memgrad.memory.base import Data, Memory
 from memgrad.memory.custom import FromDecays, Sampled
 from memgrad.memory.exponential import Exponential
-from memgrad.memory.factors import FACTORS, Factor, Power
 from memgrad.memory.families import (
     CONSTANT,
     CUBIC,
@@ -23,6 +22,7 @@ from memgrad.memory.families import (
     PowerDecay,
     Stretched,
 )
+from memgrad.memory.gain_factors import FACTORS, Factor, Power
 from memgrad.memory.gains import Gain, Term
 from memgrad.memory.mixture import Mixture, Part
 from memgrad.memory.scheduled import Aged, RampedExponential

@@ -1,4 +1,11 @@
-"""What a step does: `Method`, and the named methods as functions that return one."""
+"""What a step does: `Method`, and the named methods as functions that return one.
+
+Where to find what::
+
+    method                  `Method` and its weight decay
+    named                   the named methods (`adam`, `nesterov`, ...) and their table, `METHODS`
+    text                    text forms and plain data, in both directions
+"""
 
 from memgrad.method.method import Method, WeightDecay
 from memgrad.method.named import (

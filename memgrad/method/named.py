@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from memgrad.memory import COLD, SUM, Exponential, Gain, Instantaneous, Memory, Mixture, Polynomial, RampedExponential
-from memgrad.memory.factors import Nadam
+from memgrad.memory.gain_factors import Nadam
 from memgrad.memory.gains import Term
 from memgrad.memory.kinds import as_real
 from memgrad.method.method import Kind, Method, WeightDecay, not_negative

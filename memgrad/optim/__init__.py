@@ -1,4 +1,19 @@
-"""Memory for PyTorch: optimizers, averages of iterates, and audits of what any optimizer remembers."""
+"""Memory for PyTorch: optimizers, averages of iterates, and audits of what any optimizer remembers.
+
+Where to find what::
+
+    memsgd, memadam         the two optimizers that take the steps
+    momentum, named         optimizers with options of their own: HeavyBall, Nesterov, AdEMAMix, QHM, AggMo, ADana
+    base                    what all optimizers share: groups, state, and the choice of the fastest path
+    kernels, kernel_guards  torch's fused kernels, and the conditions under which they may be called
+    arithmetic, compiled    the same step by plain operations, and by `torch.compile`
+    checkpoints             which checkpoints fit, and loading them
+    methods                 the table from optimizer classes and their options to `Method`
+    reference               every method from its definition, slow and exact
+    averaging, from_torch   averages of iterates; continuing a run of a torch optimizer
+    audit                   what an optimizer remembers: watched in `watching`, judged in `evidence`, fitted in
+                            `fitting`, `mixing` and `free_gains`
+"""
 
 from memgrad.extras import require
 

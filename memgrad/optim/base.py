@@ -17,7 +17,7 @@ from memgrad.optim import checkpoints, kernels, options
 from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors
 from memgrad.optim.buckets import Bucket, Counters, as_plain_tensors, counter, is_capturing
 from memgrad.optim.compiled import Compiler
-from memgrad.optim.inspection import Inspector, are_plain, fits_widened
+from memgrad.optim.kernel_guards import Inspector, are_plain, fits_widened
 from memgrad.optim.kernels import Pull, Scratch
 from memgrad.optim.options import Group
 from memgrad.optim.recall import Recall, is_its_text, memory_of, recall_of

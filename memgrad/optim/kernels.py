@@ -1,4 +1,4 @@
-"""Steps by torch's fused kernels. `inspection` says which tensors they may have."""
+"""Steps by torch's fused kernels. `kernel_guards` says which tensors they may have."""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
 """The paper as data: its experiments with their settings, its figures, and its claims with their decision rules.
 
 `catalogue` is the table of figures and `verdicts` the table of claims. `settings` and `scales` say what is run;
-`continuous`, `odes` and `synthetic` run it, `figures` and `training` draw it. Claims stand beside the rules and
-thresholds that decide them: in `synthetic_claims` and `guarantees`, and on real data in `losses`, `step_sizes` and
-`adaptive`. `reproduction` does all of it.
+`continuous`, `odes` and `synthetic` run it, `figures` and `training` draw it. `reproduction` does all of it. Each claim
+is beside the rule and the thresholds that decide it::
+
+    synthetic_claims        S1 to S7
+    guarantees              S8
+    losses                  R1 to R3, R7 to R10
+    step_sizes              R4 to R6
+    adaptive                A1
 """
 
 from memgrad.extras import require

@@ -1,4 +1,4 @@
-"""Claims of the paper, the judges that decide them, and their verdicts.
+"""What a claim, a judge and a verdict are. `memgrad.paper` lists the files with the claims and their thresholds.
 
 A rule was written down before anything was measured. A claim that fails is a result: no rule, seed or grid is changed
 after the outcome was seen.

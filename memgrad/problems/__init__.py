@@ -1,6 +1,17 @@
 """What is optimized, separate from how: objectives, models, data sets. Nothing here depends on memory.
 
-Objectives and data sets need numpy alone; torch is loaded when a `Problem` is.
+Objectives and data sets need only numpy; torch is loaded when a `Problem` is.
+
+Where to find what::
+
+    objectives              test functions with their gradients and constants
+    datasets                data sets; the table is in `datasets.catalogue`
+    workloads, lookup       the problems by name, and how a name is looked up, the user's own included
+    models, metrics         networks; accuracy and other metrics of their outputs
+    problem, passes         `Problem`, and its losses and gradients for one run or many
+    dense                   many dense networks at once, by hand-written gradients
+    check, report, rebuild  `memgrad check`: the checks, their results, and building a problem again
+    kinds                   arrays of numpy and torch, from one formula
 """
 
 from typing import TYPE_CHECKING

@@ -10,6 +10,10 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from memgrad.deprecation import deprecated_names
+
+__getattr__ = deprecated_names(__name__, {"accuracy": "memgrad.problems.metrics.accuracy"})
+
 ACTIVATIONS: Mapping[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = MappingProxyType(
     {
         "tanh": (torch.tanh, lambda h: 1 - h * h),
@@ -158,16 +162,3 @@ def pixelwise_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """
     pixels = targets.reshape(outputs.shape)
     return nn.functional.binary_cross_entropy_with_logits(outputs, pixels, reduction="sum") / len(outputs)
-
-
-def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Per example, 1 if the largest output is that of its class, else 0; 1/n if n outputs are the largest.
-
-    Example:
-        >>> accuracy(torch.tensor([[1.0, 0.0], [1.0, 0.0], [2.0, 2.0]]), torch.tensor([0, 1, 1]))
-        tensor([1.0000, 0.0000, 0.5000])
-    """
-    # Comparing with the largest is about 3 times faster than argmax, which goes through the outputs one by one.
-    largest = outputs.amax(-1, keepdim=True)
-    is_right = outputs.gather(-1, targets[..., None]) == largest
-    return (is_right / (outputs == largest).sum(-1, keepdim=True).clamp(min=1))[..., 0].to(outputs.dtype)

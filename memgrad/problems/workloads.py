@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from memgrad.problems import datasets
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy, slope_of_logistic, slope_of_squares
+from memgrad.problems.metrics import accuracy
 from memgrad.problems.models import (
     Dense,
     TutorialCNN,
-    accuracy,
     autoencoder,
     pixelwise_cross_entropy,
     softmax_regression,

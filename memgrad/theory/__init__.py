@@ -1,11 +1,24 @@
-"""The theorems as functions: bounds that check their assumptions, and the advice that follows from them."""
+"""The theorems as functions: bounds that check their assumptions, and the advice that follows from them.
 
+Where to find what::
+
+    continuous, master      bounds in continuous time: for one family, and for any memory
+    discrete                bounds of MemSGD and of any discrete memory, step by step
+    heavy_ball              bounds of the heavy-ball method
+    linear_rates            bounds that decrease exponentially
+    registry                the table of all bounds; a new one needs a line there
+    bound                   `Bound` itself, and the checks of assumptions
+    quantities              the arguments of bounds: what each means, and its domain
+    advice, tables          what the bounds recommend; the paper's tables of rates
+"""
+
+from memgrad.deprecation import deprecated_modules
 from memgrad.extras import require
 
 require("memgrad.theory", extra="lab", modules=("scipy",))
 
 from memgrad.theory.advice import Advice, best_degree, best_lr  # noqa: E402  # after the check, which names the extra
-from memgrad.theory.bounds import AssumptionError, Bound  # noqa: E402
+from memgrad.theory.bound import AssumptionError, Bound  # noqa: E402
 from memgrad.theory.continuous import exponential, instantaneous, polynomial  # noqa: E402
 from memgrad.theory.discrete import discrete_master, memsgd  # noqa: E402
 from memgrad.theory.heavy_ball import (  # noqa: E402
@@ -57,3 +70,6 @@ __all__ = [
     "polyak",
     "polynomial",
 ]
+
+_BOUND = ("AssumptionError", "Bound", "assume", "assume_growth", "covariance_given", "noise_given")
+deprecated_modules({"memgrad.theory.bounds": {name: f"memgrad.theory.bound.{name}" for name in _BOUND}})

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from memgrad.theory.bounds import AssumptionError, Bound, assume
+from memgrad.theory.bound import AssumptionError, Bound, assume
 from memgrad.theory.discrete import memsgd
 from memgrad.theory.quantities import numbers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memgrad.theory.bounds import Bound, assume, noise_given, quasi_convex_given
+from memgrad.theory.bound import Bound, assume, noise_given, quasi_convex_given
 from memgrad.theory.quantities import numbers, times
 
 LAST = "E f(X(t)) - f*"
@@ -142,7 +142,7 @@ def polynomial(
         >>> polynomial(t=10, degree=1.5, distance=1, noise=0.5, dimension=3)
         Traceback (most recent call last):
         ...
-        memgrad.theory.bounds.AssumptionError: polynomial needs p >= 1 + 1/tau = 2, got p = 1.5: take a larger degree.
+        memgrad.theory.bound.AssumptionError: polynomial needs p >= 1 + 1/tau = 2, got p = 1.5: take a larger degree.
 
     Reference:
         UAI 2019, Theorem D.3, the remark after it (on the start), and Table 3. `tight` is ours, from Lemma D.2.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from memgrad.theory.bounds import ROUNDING, AssumptionError, Bound, assume, covariance_given
+from memgrad.theory.bound import ROUNDING, AssumptionError, Bound, assume, covariance_given
 from memgrad.theory.quantities import numbers, series, steps
 
 LAST = "E f(x_k) - f*"
@@ -39,7 +39,7 @@ def memsgd(
         >>> memsgd(k=99, degree=2, lr=1, smoothness=1, distance=1, noise=0, dimension=1)
         Traceback (most recent call last):
         ...
-        memgrad.theory.bounds.AssumptionError: memsgd needs lr <= (p-1)/(p L) = 0.5, got lr = 1: take a smaller lr.
+        memgrad.theory.bound.AssumptionError: memsgd needs lr <= (p-1)/(p L) = 0.5, got lr = 1: take a smaller lr.
 
     Reference:
         UAI 2019, Theorem E.2. *Differs*: the ball's factor $k/(k+p-1)$ is in the proof, not in the statement.

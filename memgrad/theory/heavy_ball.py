@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from memgrad.theory.bounds import Bound, assume, covariance_given
+from memgrad.theory.bound import Bound, assume, covariance_given
 from memgrad.theory.quantities import numbers, steps
 
 AVERAGE = "E f(mean of x_0, ..., x_k) - f*"

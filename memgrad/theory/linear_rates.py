@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from memgrad.theory.bounds import Bound, assume_growth, noise_given, quasi_convex_given
+from memgrad.theory.bound import Bound, assume_growth, noise_given, quasi_convex_given
 from memgrad.theory.quantities import QUANTITIES, numbers, series, times
 
 

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 
 from memgrad.memory import Memory
 from memgrad.memory.text import as_memory
-from memgrad.theory.bounds import AssumptionError, Bound, noise_given, quasi_convex_given
+from memgrad.theory.bound import AssumptionError, Bound, noise_given, quasi_convex_given
 from memgrad.theory.continuous import LAST, assume_after_start, gap_at_start
 from memgrad.theory.quantities import numbers, times
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from memgrad.theory.bounds import Bound
+from memgrad.theory.bound import Bound
 from memgrad.theory.continuous import exponential, instantaneous, polynomial
 from memgrad.theory.discrete import discrete_master, memsgd
 from memgrad.theory.heavy_ball import heavy_ball, heavy_ball_bounded, heavy_ball_gradient

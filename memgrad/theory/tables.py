@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from memgrad.theory.bounds import Bound
+from memgrad.theory.bound import Bound
 from memgrad.theory.continuous import exponential, instantaneous, polynomial
 from memgrad.theory.heavy_ball import Polyak, heavy_ball, heavy_ball_bounded, heavy_ball_gradient, polyak
 

@@ -4,6 +4,14 @@ They compose with optax's own: `optax.chain`, `inject_hyperparams`, `multi_trans
 is an array in the state, so nothing is compiled again as it grows; it stops at the largest int32 instead of wrapping
 around. Averages are kept in the parameters' dtype, or in `accumulator_dtype` if one is given. Updates keep the dtype of
 the gradients.
+
+Where to find what::
+
+    method                  any `Method` as a transformation
+    named                   `memsgd`, `memadam`, `polyadam` and `adana`
+    scaling, averages       transformations to chain with others
+    options                 learning rates, weight decay and its masks, dtypes
+    state                   what is kept between steps
 """
 
 from memgrad.extras import require

@@ -32,7 +32,7 @@ from engine_trials import (
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
-from memgrad.cli.live import Display, live
+from memgrad.cli.run_display import Display, live
 from memgrad.experiments.driver import execute
 from memgrad.experiments.planning.plan import RunGroup, expand, run_groups, runs_in
 from memgrad.experiments.planning.problem_choice import ProblemChoice, facts_about
@@ -300,7 +300,7 @@ def test_the_time_that_is_left_counts_what_was_done_now(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("memgrad.cli.run_display.time.monotonic", lambda: clock[0])
     first, second, *_ = some_groups()  # two runs of 60 steps each
     with live() as display:
         assert isinstance(display, Display)
@@ -321,7 +321,7 @@ def test_what_was_done_before_does_not_count_as_speed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("memgrad.cli.run_display.time.monotonic", lambda: clock[0])
     first, second, *_ = some_groups()
     with live() as display:
         display.began([first, second], 3)
@@ -338,7 +338,7 @@ def test_what_is_left_after_a_resume_is_counted_from_the_resume(
 ) -> None:
     """Also where a run group waits with its checkpoint, and where loading the data took a minute before."""
     clock = [1000.0]
-    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("memgrad.cli.run_display.time.monotonic", lambda: clock[0])
     first, second = (replace(group, done=done) for group, done in zip(some_groups()[:2], (30, 50), strict=True))
     with live() as display:
         clock[0] += 60  # the data are loaded
@@ -385,7 +385,7 @@ def test_one_of_several_experiments_has_a_title_and_the_time_that_all_of_them_ta
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("memgrad.cli.live.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("memgrad.cli.run_display.time.monotonic", lambda: clock[0])
     first, *_ = some_groups()  # two runs of 60 steps each
     with live(title="experiment 1 of 2, mlp", after=100.0) as display:
         display.began([first], 0)

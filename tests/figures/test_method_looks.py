@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from numpy.typing import NDArray
 
 from memgrad import figures
-from memgrad.figures.methods import ADAPTIVE, METHODS, PLAIN, look_of, styles
+from memgrad.figures.method_styles import ADAPTIVE, METHODS, PLAIN, look_of, styles
 from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.figures import draw
 from memgrad.paper.settings import AmplificationSettings, SmoothingSettings

@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from torch.utils._pytree import tree_map
 
 from memgrad import HeavyBall, MemAdam, MemSGD, Nesterov
-from memgrad.optim import inspection
+from memgrad.optim import kernel_guards
 
 KERNELS = ("_fused_sgd_", "_fused_adam_", "_fused_adamw_")
 
@@ -90,7 +90,7 @@ def test_decays_of_float64_parameters_are_not_rounded_to_float32(
     """The CUDA kernels take doubles and compute with opmath_type, which is double for double tensors."""
     x = Parameter(torch.zeros(3, dtype=torch.float64))
     if device == "accelerator":
-        monkeypatch.setattr(inspection, "FUSED_DEVICES", ("meta",))
+        monkeypatch.setattr(kernel_guards, "FUSED_DEVICES", ("meta",))
         x = on_an_accelerator((3,), torch.float64)
     optimizer = make(x)
     x.grad = torch.ones_like(x)
@@ -105,7 +105,7 @@ def test_decays_of_float64_parameters_are_not_rounded_to_float32(
 def test_decays_of_float32_parameters_are_rounded_so_that_the_weights_sum_to_1(
     calls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspection, "FUSED_DEVICES", ("meta",))
+    monkeypatch.setattr(kernel_guards, "FUSED_DEVICES", ("meta",))
     x = on_an_accelerator((3,), torch.float32)
     optimizer = MemSGD([x], memory="poly:2")
     x.grad = torch.ones_like(x)

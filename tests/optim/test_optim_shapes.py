@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from memgrad import MemSGD
-from memgrad.optim import inspection
+from memgrad.optim import kernel_guards
 from memgrad.optim.base import MemoryOptimizer
 
 WITH_STATE = [row for row in ROWS if row.options.get("memory") != "inst"]
@@ -133,7 +133,7 @@ def test_tensors_that_change_from_step_to_step_are_looked_at_again(
 ) -> None:
     """Layout, dtype and lazy negation of gradients change: the kernel would take each for the last one."""
     if not remembers:
-        monkeypatch.setattr(inspection, "unless_changed", as_if_never_seen)
+        monkeypatch.setattr(kernel_guards, "unless_changed", as_if_never_seen)
     x, plain = Parameter(torch.zeros(4, 4)), Parameter(torch.zeros(4, 4))
     x.grad_dtype = None
     ours, theirs = row.make([x], **mode), row.make([plain], **row.modes["single"])
@@ -168,7 +168,7 @@ def test_the_fused_kernel_is_called_again_after_tensors_that_it_cannot_take(monk
 def test_torch_has_the_guards_that_make_looking_cheap() -> None:
     """If a torch without them is pinned, every step looks at every tensor, and a small model pays a third more."""
     tensors = [torch.zeros(2, 3), torch.zeros(3)]
-    unchanged = inspection.unless_changed(tensors)
+    unchanged = kernel_guards.unless_changed(tensors)
     assert unchanged(*tensors)
     assert unchanged(torch.ones(2, 3), torch.ones(3))
     for others in (

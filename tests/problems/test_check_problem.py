@@ -18,7 +18,8 @@ from memgrad import problems
 from memgrad.cli import app
 from memgrad.problems import Finding, Problem, check_problem, rebuild
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy
-from memgrad.problems.models import Dense, accuracy
+from memgrad.problems.metrics import accuracy
+from memgrad.problems.models import Dense
 from memgrad.problems.rebuild import check_by_name
 
 CHECKS = (

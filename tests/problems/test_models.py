@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy, slope_of_logistic, slope_of_squares
+from memgrad.problems.metrics import accuracy
 from memgrad.problems.models import (
     Dense,
     TutorialCNN,
-    accuracy,
     autoencoder,
     count_parameters,
     pixelwise_cross_entropy,

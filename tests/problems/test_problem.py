@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from memgrad import problems
 from memgrad.problems import Problem
-from memgrad.problems.models import accuracy
+from memgrad.problems.metrics import accuracy
 from memgrad.problems.objectives import LeastSquares, Logistic
 from memgrad.problems.workloads import covtype_softmax, mnist_autoencoder
 

@@ -1,1 +1,4 @@
-"""Storing: rows in Parquet chunks, checkpoints, where they come from, and their upkeep."""
+"""Storing: rows in Parquet chunks, checkpoints, where they come from, and their upkeep.
+
+`chunk` defines the columns of the rows and their file format, and `store` reads and writes the files.
+"""

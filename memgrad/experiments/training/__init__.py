@@ -1,1 +1,5 @@
-"""Training: run groups as stacks or alone, their checkpoints and events, and the engines that host them."""
+"""Training: run groups as stacks or alone, their checkpoints and events, and the engines that host them.
+
+`train` is the loop, `stack` and `alone` take its steps, `minibatch_order` draws its minibatches, `checkpoint` is the
+saved state, and `engines` are where it runs.
+"""

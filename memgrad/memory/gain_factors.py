@@ -1,4 +1,4 @@
-"""The factors of the step k that gains are made of."""
+"""The kinds of gain, as factors that depend on the step k. A new one is a class here and its place in `FACTORS`."""
 
 from __future__ import annotations
 

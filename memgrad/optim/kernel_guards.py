@@ -1,4 +1,4 @@
-"""What is asked of tensors before a step: whether they may be updated at all, and by torch's fused kernels."""
+"""Checks of tensors before a step: whether they may be updated at all, and whether torch's fused kernels may do it."""
 
 from __future__ import annotations
 

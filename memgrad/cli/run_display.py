@@ -1,4 +1,4 @@
-"""The display of a running experiment: progress bars on a terminal, plain lines elsewhere."""
+"""What is printed while an experiment runs: progress bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
