@@ -145,14 +145,15 @@ def evaluate(
     wanted: Sequence[str],
     through: Passes,
     gradient_examples: int | None = None,
+    loss_examples: int | None = None,
 ) -> dict[str, Tensor]:
-    """The metrics in `wanted`, over all training examples and, for those with `test_`, all test examples."""
+    """The metrics in `wanted`, over all training examples or a share of them; those with `test_` over all test ones."""
     found: dict[str, Tensor] = {}
-    if gradient_examples is not None and "gradient_norm" in wanted:
+    if gradient_examples != loss_examples and "gradient_norm" in wanted:  # otherwise one pass gives both
         gradient = full_gradient(problem, parameters, through, drawn(problem, gradient_examples))
         found["gradient_norm"] = squared_norm(gradient, through.runs).sqrt()
     penalty = problem.l2 / 2 * squared_norm(parameters, through.runs)
-    for prefix, pair in (("", problem.train), ("test_", problem.test)):
+    for prefix, pair in (("", drawn(problem, loss_examples)), ("test_", problem.test)):
         scores = {name: score for name, score in _scores(problem).items() if prefix + name in wanted}
         slope = not prefix and "gradient_norm" in wanted and "gradient_norm" not in found
         if pair is None or not (scores or slope):
@@ -175,8 +176,10 @@ def evaluate(
     return {name: found[name] for name in wanted}
 
 
-def drawn(problem: Problem, examples: int) -> Pair:
-    """This number of training examples, drawn without replacement; the same ones each time."""
+def drawn(problem: Problem, examples: int | None) -> Pair:
+    """This number of training examples, drawn without replacement, the same ones each time; all of them for None."""
+    if examples is None:
+        return problem.train
     order = torch.randperm(problem.examples, generator=torch.Generator().manual_seed(0))
     places = order[:examples].to(problem.device)
     return problem.train[0][places], problem.train[1][places]

@@ -174,7 +174,12 @@ class Problem:
         return passes.full_gradient(self, parameters, passes.one_run(self, parameters))
 
     def evaluate(
-        self, parameters: Parameters, *, metrics: Sequence[str] | None = None, gradient_examples: int | None = None
+        self,
+        parameters: Parameters,
+        *,
+        metrics: Sequence[str] | None = None,
+        gradient_examples: int | None = None,
+        loss_examples: int | None = None,
     ) -> dict[str, float]:
         """Metrics over all examples: exact means over the rows, whatever the chunks.
 
@@ -184,10 +189,11 @@ class Problem:
                 full gradient, needs a backward pass.
             gradient_examples: Compute the norm of the gradient over this number of training examples, always the same
                 ones, instead of all of them.
+            loss_examples: Compute the loss and the other metrics of the training set over this number of training
+                examples, always the same ones, instead of all of them.
         """
-        found = passes.evaluate(
-            self, parameters, self._wanted(metrics), passes.one_run(self, parameters), gradient_examples
-        )
+        through = passes.one_run(self, parameters)
+        found = passes.evaluate(self, parameters, self._wanted(metrics), through, gradient_examples, loss_examples)
         return {name: float(value) for name, value in found.items()}
 
     def reconstructions(self, parameters: Parameters, inputs: Tensor) -> Tensor:
@@ -218,12 +224,16 @@ class Problem:
         return passes.full_gradient(self, parameters, passes.many_runs(self, parameters))
 
     def stacked_evaluate(
-        self, parameters: Parameters, *, metrics: Sequence[str] | None = None, gradient_examples: int | None = None
+        self,
+        parameters: Parameters,
+        *,
+        metrics: Sequence[str] | None = None,
+        gradient_examples: int | None = None,
+        loss_examples: int | None = None,
     ) -> dict[str, Tensor]:
         """The metrics of many runs, each a tensor with one number per run. See `evaluate`."""
-        return passes.evaluate(
-            self, parameters, self._wanted(metrics), passes.many_runs(self, parameters), gradient_examples
-        )
+        through = passes.many_runs(self, parameters)
+        return passes.evaluate(self, parameters, self._wanted(metrics), through, gradient_examples, loss_examples)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

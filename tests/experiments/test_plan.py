@@ -79,6 +79,7 @@ def some_run(**changes: Any) -> Run:
         {"seed": 1},
         {"seldom": (("loss", (0, 20)),)},
         {"gradient_examples": 50},
+        {"loss_examples": 50},
     ],
     ids=str,
 )
@@ -89,6 +90,7 @@ def test_whatever_decides_the_numbers_is_in_the_digest(change: dict[str, Any]) -
 
 def test_a_digest_is_that_of_plain_data_and_survives_a_round_trip() -> None:
     run = some_run(recipe=Recipe.of("AdamW", betas=[0.8, 0.9]), seldom=(("loss", (0, 20)),), gradient_examples=7)
+    run = replace(run, loss_examples=9)
     again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
     assert (again, again.digest) == (run, run.digest)
     assert len(run.digest) == 32
@@ -147,6 +149,16 @@ def test_gradients_of_as_many_examples_as_there_are_or_that_nobody_asks_for_chan
     assert written[100] == written[101] == digests(TEXT, facts)
     assert not written[99] & digests(TEXT, facts)
     assert digests(TEXT.replace("evaluate.times = 3", share.format(50))) == digests(TEXT)
+
+
+def test_losses_of_as_many_examples_as_there_are_or_that_nobody_asks_for_change_nothing() -> None:
+    share = "evaluate.times = 3\nevaluate.loss_examples = {}"
+    written = {n: digests(TEXT.replace("evaluate.times = 3", share.format(n))) for n in (99, 100, 101)}
+    assert written[100] == written[101] == digests(TEXT)
+    assert not written[99] & digests(TEXT)
+    facts = replace(FACTS, metrics=("test_loss", "step_norm"))
+    text = TEXT.replace("evaluate.times = 3", 'evaluate.times = 3\nselect.metric = "test_loss"')
+    assert digests(text.replace("evaluate.times = 3", share.format(50)), facts) == digests(text, facts)
 
 
 def test_a_different_order_of_methods_makes_the_same_runs() -> None:

@@ -178,6 +178,7 @@ REFUSED: list[tuple[str, str, str]] = [  # what is written instead of what, and 
     ("times = 3", "times = 1", r"evaluate\.times: .*integer from 2 to 100,000, or a table .*, got 1\."),
     ("times = 3", "times = { loss = 1 }", r"evaluate\.times: .*integer from 2 to 100,000, or a table .*\."),
     ("times = 3", "gradient_examples = 0", r"evaluate\.gradient_examples: .*greater than or equal to 1, got 0\."),
+    ("times = 3", "loss_examples = 0", r"evaluate\.loss_examples: .*greater than or equal to 1, got 0\."),
     ("times = 3", "time = 3", r"evaluate\.time: unknown key; did you mean 'times'\?"),
     ('spacing = "log"', 'spacing = "cubic"', r"evaluate\.spacing: .*'even' or 'log', got 'cubic'\."),
     ("last = 0.5", "last = 0.0", r"select\.last: .*greater than 0, got 0\.0\."),

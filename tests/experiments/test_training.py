@@ -323,6 +323,32 @@ def test_the_gradient_may_be_that_of_fewer_examples_always_the_same(width: int) 
         assert all(abs(expected[k] / far_off[k] - 1) > 1e-3 for k in at)  # so that the test can tell them apart
 
 
+@pytest.mark.parametrize("few_gradients", [None, 20, 30])
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_loss_may_be_that_of_fewer_examples_always_the_same(width: int, few_gradients: int | None) -> None:
+    problem = replace(
+        logistic(), metrics={"size": lambda outputs, _: outputs.reshape(len(outputs), -1).square().sum(1)}
+    )
+    few = 20
+
+    def share(count: int | None) -> Problem:
+        rows = torch.randperm(problem.examples, generator=torch.Generator().manual_seed(0))[:count]
+        return replace(problem, train=(problem.train[0][rows], problem.train[1][rows]))
+
+    metrics, at = ("loss", "gradient_norm", "size"), (0, 4, 8)
+    wanted: dict[str, Any] = {"metrics": metrics, "gradient_examples": few_gradients, "loss_examples": few}
+    runs = tuple(run_on(problem, STACKED[4], seed=i, steps=8, evaluate_at=at, **wanted) for i in range(width))
+    chunk = finished(Training(problem, runs))
+    for run in runs:
+        x = plain_loop(problem, run, 8)
+        for metric in metrics:
+            of = share(few_gradients if metric == "gradient_norm" else few)
+            expected = {k: of.evaluate(x[k], metrics=[metric])[metric] for k in at}
+            assert series(chunk, run, metric) == pytest.approx(expected, rel=1e-8)
+        far_off = {k: problem.evaluate(x[k], metrics=["loss"])["loss"] for k in at}
+        assert all(abs(series(chunk, run, "loss")[k] / far_off[k] - 1) > 1e-3 for k in at[1:])
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_runs_with_the_seed_0_leave_the_pictures_they_make_in_the_end(width: int) -> None:
     whole = problems.get("mnist-autoencoder", sample=True, dtype=torch.float64)

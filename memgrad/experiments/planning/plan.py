@@ -12,6 +12,7 @@ from memgrad.experiments.digests import digest_of_runs
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
+from memgrad.problems.problem import STEP_NORM
 
 Table = dict[str, dict[float, dict[int, Run]]]
 """The run of each method, step size and seed."""
@@ -91,8 +92,9 @@ def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
     times = {metric: spec.evaluate.steps(steps, metric) for metric in metrics}
     evaluate_at = tuple(sorted(set().union(*times.values())))
     seldom = tuple((metric, own) for metric, own in times.items() if own != evaluate_at)
-    few = spec.evaluate.gradient_examples if "gradient_norm" in metrics else None
-    gradient_examples = few if few is not None and few < facts.examples else None
+    of_loss = any(name not in ("gradient_norm", STEP_NORM) and not name.startswith("test_") for name in metrics)
+    gradient_examples = _share(spec.evaluate.gradient_examples, facts, asked="gradient_norm" in metrics)
+    loss_examples = _share(spec.evaluate.loss_examples, facts, asked=of_loss)
     table: Table = {}
     for method in spec.methods:
         step_sizes = method.step_sizes
@@ -118,12 +120,18 @@ def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
                     seed,
                     seldom,
                     gradient_examples,
+                    loss_examples,
                 )
                 for seed in spec.seed_numbers
             }
             for lr in step_sizes
         }
     return table
+
+
+def _share(few: int | None, facts: Facts, *, asked: bool) -> int | None:
+    """The number of examples if it is fewer than all and something is evaluated on them; otherwise None."""
+    return few if few is not None and asked and few < facts.examples else None
 
 
 def runs_in(table: Table) -> tuple[Run, ...]:

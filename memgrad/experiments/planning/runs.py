@@ -34,6 +34,8 @@ class Run:
         seed: Determines the initial parameters and the minibatch order, the same for every method.
         seldom: The metrics that are evaluated at only some of these steps, with those steps.
         gradient_examples: The number of training examples over which the norm of the gradient is taken; None for all.
+        loss_examples: The number of training examples over which the loss and the other metrics of the training set
+            are taken; None for all.
     """
 
     problem: str
@@ -49,6 +51,7 @@ class Run:
     seed: int
     seldom: tuple[tuple[str, tuple[int, ...]], ...] = ()
     gradient_examples: int | None = None
+    loss_examples: int | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -64,8 +67,9 @@ class Run:
         unusual: dict[str, Any] = {}
         if self.seldom:
             unusual["seldom"] = {metric: list(steps) for metric, steps in self.seldom}
-        if self.gradient_examples is not None:
-            unusual["gradient_examples"] = self.gradient_examples
+        for name in ("gradient_examples", "loss_examples"):
+            if getattr(self, name) is not None:
+                unusual[name] = getattr(self, name)
         return {
             "problem": self.problem,
             "fingerprint": self.fingerprint,

@@ -67,11 +67,14 @@ class Evaluate(_Strict):
         spacing: Evenly spaced in steps, or in their logarithm, which shows the beginning.
         gradient_examples: Compute the norm of the gradient over this many training examples, drawn once for all runs,
             instead of all of them.
+        loss_examples: Compute the loss and the other metrics of the training set over this many training examples,
+            drawn once for all runs, instead of all of them.
     """
 
     times: Times | Annotated[dict[str, Times], Field(min_length=1)] = 41
     spacing: Literal["even", "log"] = "even"
     gradient_examples: Count | None = None
+    loss_examples: Count | None = None
 
     def steps(self, last: int, metric: str = "loss") -> tuple[int, ...]:
         """The numbers of steps after which to evaluate a metric, from 0 to `last`.

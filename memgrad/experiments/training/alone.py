@@ -65,7 +65,12 @@ class Alone:
     def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
         """The metrics, each a tensor with one element."""
         own = {name: p.detach() for name, p in self._parameters.items()}
-        values = self._problem.evaluate(own, metrics=metrics, gradient_examples=self._run.gradient_examples)
+        values = self._problem.evaluate(
+            own,
+            metrics=metrics,
+            gradient_examples=self._run.gradient_examples,
+            loss_examples=self._run.loss_examples,
+        )
         return {name: torch.tensor([value], dtype=torch.float64) for name, value in values.items()}
 
     def state(self) -> dict[str, Any]:

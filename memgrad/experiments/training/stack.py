@@ -120,8 +120,9 @@ class Stack:
 
     def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
         """The metrics of all runs, in run order."""
+        run = self._runs[0]
         return self._problem.stacked_evaluate(
-            self._x, metrics=metrics, gradient_examples=self._runs[0].gradient_examples
+            self._x, metrics=metrics, gradient_examples=run.gradient_examples, loss_examples=run.loss_examples
         )
 
     def state(self) -> dict[str, Tensor]:
