@@ -35,7 +35,7 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Figures and claims, such as results R4 [all].")
     ] = None,
-    scale: Annotated[str, typer.Option(help="quick, laptop or paper.")] = "quick",
+    scale: Annotated[str, typer.Option(help="quick, laptop, workstation or paper.")] = "quick",
     store: StoreFolder = None,
     out: Annotated[Path, typer.Option(help="The folder for figures, numbers and scoreboard.json.")] = Path(
         "reproduction"
@@ -53,8 +53,9 @@ def reproduce(
     """Reproduce the paper: run its experiments, draw its figures, and decide its claims.
 
     At the scale `quick`, on samples that come with memgrad, it is a rehearsal of a few minutes that decides nothing
-    about real data. `laptop` takes the complete data sets and about two hours; `paper` is all of it, for a GPU or a
-    cluster. Both print an estimate of the cost first. Called again, it resumes and repeats nothing.
+    about real data. `laptop` takes the complete data sets in minibatches and about two hours; `workstation` also has
+    full batches of a tenth of them and longer runs, and takes about eight hours on two cores; `paper` is all of it, for
+    a GPU or a cluster. All three print an estimate of the cost first. Called again, it resumes and repeats nothing.
 
     For example:
 

@@ -32,7 +32,7 @@ from memgrad.paper.losses import plateau_loss
 from memgrad.paper.names import NAMES, chosen, needed, needs_of
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.progress import Countdown
-from memgrad.paper.scales import Scale, experiment, known, scales
+from memgrad.paper.scales import Scale, experiment, in_training_order, known, scales
 from memgrad.paper.verdicts import JUDGES
 
 
@@ -130,7 +130,8 @@ def countdown(names: Iterable[str], scale: str, store: Store, seconds: Mapping[s
     """
     names = tuple(names)
     expected = dict.fromkeys(unfinished(names, scale, store), 1.0) if seconds is None else seconds
-    return Countdown({name: expected.get(name, 0.0) for name in needed(chosen(names))}, in_seconds=seconds is not None)
+    order = in_training_order(needed(chosen(names)), scale)
+    return Countdown({name: expected.get(name, 0.0) for name in order}, in_seconds=seconds is not None)
 
 
 def reproduce(
@@ -241,7 +242,7 @@ class _Reproducing:
     # --- on data -----------------------------------------------------------------------------------------------------
 
     def _train(self) -> None:
-        names = needed(self._wanted)
+        names = in_training_order(needed(self._wanted), self._scale.name)
         if self._engine is None or not names:
             for name in names:
                 self._take(name, experiment(name, self._scale.name))

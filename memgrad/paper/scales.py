@@ -1,9 +1,9 @@
-"""The paper's experiments on real data, as specifications at three scales."""
+"""The paper's experiments on real data, as specifications at several scales."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,13 +48,18 @@ GRID = (1.0, 0.1, 0.05, 0.01, 0.005, 0.001, 5e-4, 1e-4, 5e-5, 1e-5)
 """The step sizes that the paper tries for SGD and heavy ball."""
 
 
+HB_AT_SGDS = "HB, SGD's lr"
+"""Heavy ball at the step size that is best for SGD, which the paper's figures show: its label and, where it has runs of
+its own, its name."""
+
+
 @final
 @dataclass(frozen=True)
 class Scale:
     """The size of the paper's experiments.
 
     Attributes:
-        name: `quick`, `laptop` or `paper`.
+        name: `quick`, `laptop`, `workstation` or `paper`.
         about: A description in one line.
         decides: Whether it can decide claims on real data; a rehearsal cannot, whatever its numbers are.
     """
@@ -70,7 +75,7 @@ def scales() -> Mapping[str, Scale]:
 
     Example:
         >>> {name: scale.decides for name, scale in scales().items()}
-        {'quick': False, 'laptop': True, 'paper': True}
+        {'quick': False, 'laptop': True, 'workstation': True, 'paper': True}
     """
     return MappingProxyType(
         {name: Scale(name, each["about"], each["decides"]) for name, each in _read("scales.toml").items()},
@@ -90,7 +95,7 @@ def experiment(name: str, scale: str = "paper") -> Spec:
         >>> experiment("mlp-mini", "laptops")
         Traceback (most recent call last):
         ...
-        ValueError: unknown scale 'laptops'; did you mean 'laptop'? Known: quick, laptop, paper.
+        ValueError: unknown scale 'laptops'; did you mean 'laptop'? Known: quick, laptop, workstation, paper.
     """
     from memgrad.experiments.planning.spec import Spec  # here, because it loads torch
 
@@ -98,8 +103,8 @@ def experiment(name: str, scale: str = "paper") -> Spec:
     known("scale", scale, scales())
     data = _at_the_papers_scale(name)
     changes = dict(_read("scales.toml")[scale].get(name, {}))
-    step_sizes = dict(changes.pop("lr", {}))
-    when = {key: changes.pop(key) for key in ("times", "gradient_examples") if key in changes}
+    step_sizes, tuning = dict(changes.pop("lr", {})), changes.pop("tuning", None)
+    when = {key: changes.pop(key) for key in ("times", "gradient_examples", "loss_examples") if key in changes}
     data["evaluate"] = {**data["evaluate"], **when}
     if unknown := step_sizes.keys() - {method["name"] for method in data["methods"]}:
         raise ValueError(
@@ -108,7 +113,46 @@ def experiment(name: str, scale: str = "paper") -> Spec:
     data["methods"] = [
         {**method, "lr": step_sizes.get(method["name"], method.get("lr", list(GRID)))} for method in data["methods"]
     ]
+    if tuning is not None:
+        data["methods"] = _tuned_apart(data["methods"], **tuning)
     return Spec.of({**data, **changes}, where=f"{name} at the scale {scale}")
+
+
+def tuning_of(method: str) -> str:
+    """The name of the runs that tune a method's step size, where they are apart from those that are compared."""
+    return f"{method} (tuning)"
+
+
+def _tuned_apart(methods: Sequence[dict[str, Any]], seeds: list[int], drawn: list[int]) -> list[dict[str, Any]]:
+    """The methods with their step sizes tuned on seeds of their own.
+
+    Args:
+        methods: Methods as plain data.
+        seeds: The seeds of tuning, which are not those of the comparison.
+        drawn: The seeds of heavy ball at SGD's step size, which is drawn and compared with nothing.
+    """
+    tuned = [each for each in methods if not isinstance(each["lr"], str)]
+    tuning = [{**each, "name": tuning_of(each["name"]), "seeds": seeds} for each in tuned]
+    leaders = {each["name"]: f"best of {tuning_of(each['name'])}" for each in tuned}
+    compared = [
+        {**each, "lr": leaders[each["lr"].removeprefix("best of ") if isinstance(each["lr"], str) else each["name"]]}
+        for each in methods
+    ]
+    shown = [
+        {**each, "name": HB_AT_SGDS, "lr": leaders["SGD"], "seeds": drawn} for each in methods if each["name"] == "HB"
+    ]
+    return [*tuning, *compared, *shown]
+
+
+def in_training_order(names: Iterable[str], scale: str) -> tuple[str, ...]:
+    """Experiments in the order of scales.toml, where the cheap ones come first: what is complete early can be used.
+
+    Example:
+        >>> in_training_order(["autoencoder-mini", "mlp-mini"], "workstation")
+        ('mlp-mini', 'autoencoder-mini')
+    """
+    first = [name for name in _read("scales.toml")[scale] if name in EXPERIMENTS]
+    return tuple(sorted(names, key=lambda name: first.index(name) if name in first else len(first)))
 
 
 def _at_the_papers_scale(name: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
                     gradient_examples,
                     loss_examples,
                 )
-                for seed in spec.seed_numbers
+                for seed in spec.seeds_of(method)
             }
             for lr in step_sizes
         }

@@ -35,6 +35,8 @@ Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]
 Place = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f]+$")]
 """A built-in name, or the path of the user's own code, which may be long."""
 
+Seeds = Annotated[int, Field(ge=1, le=100_000)] | Annotated[list[Seed], Field(min_length=1)]
+
 BEST_OF = "best of "
 """The beginning of an `lr` that follows another method's step-size selection."""
 
@@ -118,6 +120,8 @@ class Method(_Strict):
         optimizer: Its name, or your own as `file.py:Class` (beside the experiment's file) or `module:Class`.
         lr: A step size, a list of them, or `best of NAME`: the one selected for another method.
         name: The name in tables and legends; by default the optimizer's.
+        seeds: The seeds of its runs, as a number or a list, if they are not those of the experiment: a method with
+            seeds of its own that others follow tunes the step size apart from the seeds that are compared.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -125,6 +129,7 @@ class Method(_Strict):
     optimizer: Place
     lr: StepSize | Annotated[list[StepSize], Field(min_length=1)] | str
     name: Name = ""
+    seeds: Seeds | None = None
 
     @field_validator("lr", mode="after")
     @classmethod
@@ -202,7 +207,7 @@ class Spec(_Strict):
     steps: Annotated[int, Field(ge=1, le=10**12)] | None = None
     epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     batch: Count | Literal["full"] | None = None
-    seeds: Annotated[int, Field(ge=1, le=100_000)] | Annotated[list[Seed], Field(min_length=1)] = 10
+    seeds: Seeds = 10
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     evaluate: Evaluate = Evaluate()
     select: Select = Select()
@@ -215,8 +220,9 @@ class Spec(_Strict):
     def _consistent(self) -> Self:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError(f"give either steps or epochs, got steps={self.steps} and epochs={self.epochs}")
-        if isinstance(self.seeds, list) and len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("each seed may be listed only once")
+        for seeds in (self.seeds, *(method.seeds for method in self.methods)):
+            if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
+                raise ValueError("each seed may be listed only once")
         names = [method.name for method in self.methods]
         for name in names:
             if names.count(name) > 1:
@@ -248,7 +254,19 @@ class Spec(_Strict):
     @property
     def seed_numbers(self) -> tuple[int, ...]:
         """The seeds of the runs: 0, 1, ... if the file gives their number, or those it lists."""
-        return tuple(self.seeds) if isinstance(self.seeds, list) else tuple(range(self.seeds))
+        return _numbers(self.seeds)
+
+    def seeds_of(self, method: Method) -> tuple[int, ...]:
+        """The seeds of a method's runs: its own, or those of the experiment.
+
+        Example:
+            >>> own = {"name": "tuning", "optimizer": "SGD", "lr": [1, 0.1], "seeds": [100, 101]}
+            >>> tested = {"optimizer": "SGD", "lr": "best of tuning"}
+            >>> spec = Spec.of({"problem": "logistic", "steps": 9, "seeds": 3, "methods": [own, tested]})
+            >>> [spec.seeds_of(method) for method in spec.methods]
+            [(100, 101), (0, 1, 2)]
+        """
+        return self.seed_numbers if method.seeds is None else _numbers(method.seeds)
 
     def method(self, name: str) -> Method:
         """The method with this name."""
@@ -289,6 +307,10 @@ class Spec(_Strict):
         except ValidationError as error:
             raise ValueError(_in_words(where, data, error)) from None
         return spec.model_copy(update={"problem": beside(spec.problem, folder)})
+
+
+def _numbers(seeds: int | list[int]) -> tuple[int, ...]:
+    return tuple(seeds) if isinstance(seeds, list) else tuple(range(seeds))
 
 
 def _in_words(where: str, data: Mapping[str, Any], error: ValidationError) -> str:
