@@ -122,8 +122,10 @@ class MemoryOptimizer(Optimizer):
         group[name] = text
         return memory
 
-    def _state_dtype(self, group: Group) -> torch.dtype | None:
-        return options.state_dtype(type(self).__name__, group)
+    def _state_dtype(self, group: Group, like: Tensor | None = None) -> torch.dtype | None:
+        """The precision in which a state of the kind of `like`, real or complex, is kept; None is its own."""
+        dtype = options.state_dtype(type(self).__name__, group)
+        return dtype.to_complex() if dtype is not None and like is not None and like.is_complex() else dtype
 
     # --- the step ------------------------------------------------------------------------------------------------
 
@@ -222,9 +224,7 @@ class MemoryOptimizer(Optimizer):
             self._refuse_capture_of_counts()
         counted = "step" in state
         state.setdefault("step", 0)
-        dtype = self._state_dtype(group)
-        if dtype is not None and p.is_complex():
-            dtype = dtype.to_complex()
+        dtype = self._state_dtype(group, p)
         new = tuple(name for name in self._buffer_names(group) if name not in state)
         for name in new:
             state[name] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from memgrad.optim.options import OPTIONS_ELSEWHERE, Group, name_of
@@ -33,13 +32,14 @@ def fitted(optimizer: MemoryOptimizer, saved: Checkpoint) -> Checkpoint:
     groups = []
     for i, (group, saved_group) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=False)):
         where = f"group {i} of the checkpoint"
-        options = _options(optimizer, saved_group, where)
+        own = group.get("state_dtype")
+        taken = saved_group if own is None else {**saved_group, "state_dtype": own}
+        options = _options(optimizer, taken, where)
         for index, (p, number) in enumerate(zip(group["params"], saved_group["params"], strict=False)):
             state = saved["state"].get(number)
             if state:
                 _refuse_state_unless_fitting(optimizer, state, p, options, f"{name_of(group, index)} in {where}")
-        own = group.get("state_dtype")
-        groups.append(saved_group if own is None else {**saved_group, "state_dtype": own})
+        groups.append(taken)
     return {**saved, "param_groups": [*groups, *saved["param_groups"][len(groups) :]]}
 
 
@@ -99,13 +99,8 @@ def take_over(optimizer: MemoryOptimizer, saved: Checkpoint) -> None:
     torch casts them to the parameter's, and where that is theirs already the steps would change the checkpoint.
     """
     for group, saved_group in zip(optimizer.param_groups, saved["param_groups"], strict=True):
-        dtype = optimizer._state_dtype(group)
         for p, number in zip(group["params"], saved_group["params"], strict=True):
             for name, value in (saved["state"].get(number) or {}).items():
                 if isinstance(value, Tensor):
-                    kept = _like(dtype, value) if name in optimizer.buffers else None
+                    kept = optimizer._state_dtype(group, value) if name in optimizer.buffers else None
                     optimizer.state[p][name] = value.to(p.device, kept or value.dtype, copy=True)
-
-
-def _like(dtype: torch.dtype | None, value: Tensor) -> torch.dtype | None:
-    return dtype.to_complex() if dtype is not None and value.is_complex() else dtype

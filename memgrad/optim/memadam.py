@@ -17,6 +17,8 @@ from memgrad.optim.options import Group
 from memgrad.optim.recall import AVERAGES, Recall
 
 _FORGETFUL = Recall((Part(Gain.constant(1.0), Instantaneous()),), None, AVERAGES[:1], is_memory=True)
+# The square of a gradient below 2e-4 is 0 in float16, and so is eps: the step would be a division by 0.
+_WIDER = {torch.float16: torch.float32, torch.complex32: torch.complex64}
 _MEMORY_OF = {"p": "second_memory", "beta": "memory"}  # PolyAdam's options and where they go
 
 
@@ -48,8 +50,8 @@ class MemAdam(MemoryOptimizer):
         fused: Call torch's fused kernel wherever it is right: `None` and `True` do, `False` does not.
         capturable: Keep $k$ on the device, for CUDA graphs and `torch.compile`.
         differentiable: Let gradients flow through the step.
-        state_dtype: Precision of the averages; the parameter's by default. Give `torch.float32` for bfloat16 or
-            float16 parameters.
+        state_dtype: Precision of the averages; the parameter's by default, for float16 that of float32: squares of
+            gradients below 2e-4 are 0 in float16. Give `torch.float32` for bfloat16 parameters.
         compiled: Compile the step by `torch.compile`: one pass over memory for any mixture and precision, after some
             seconds for the first step. It pays on large models: on small ones the kernels' calls are cheaper.
 
@@ -114,6 +116,15 @@ class MemAdam(MemoryOptimizer):
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
         self._refuse_unless_real(group, "eps")
+
+    def _state_dtype(self, group: Group, like: Tensor | None = None) -> torch.dtype | None:
+        dtype = super()._state_dtype(group, like)
+        if dtype in _WIDER:
+            raise ValueError(
+                f"{type(self).__name__} keeps squares of gradients, and those of gradients below 2e-4 are 0 in "
+                f"float16, got state_dtype='float16'; use torch.float32, or torch.bfloat16, which has its range."
+            )
+        return _WIDER.get(like.dtype) if dtype is None and like is not None else dtype
 
     def _buffer_names(self, group: Group) -> tuple[str, ...]:
         # The averages last, so that a state that has the last name has them all, whatever mixture came before.

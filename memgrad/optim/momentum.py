@@ -61,6 +61,10 @@ class HeavyBall(MemoryOptimizer):
     constructor_options: ClassVar[tuple[str, ...]] = ("momentum", "viscosity")
     _looks_ahead: ClassVar[bool] = False
 
+    @property
+    def _required_options(self) -> tuple[str, ...]:
+        return ("viscosity",)  # None where there is a momentum
+
     def __init__(
         self,
         params: ParamsT,

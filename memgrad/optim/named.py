@@ -51,17 +51,33 @@ class NamedMethod(MemoryOptimizer):
             raise TypeError(f"{type(self).__name__} got {options!r}: {error}") from None
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
-        group.update(memories)
-        if self._decays_by_name:
-            group["weight_decay"] = decay
+        derived = {**memories, "weight_decay": decay} if self._decays_by_name else memories
+        group.update(derived)
+        vars(self).setdefault("_last_derived", {})[id(group)] = derived
+
+    def _refuse_if_overwritten(self, group: Group) -> None:
+        """Refuse a value that someone wrote over one that follows from options, by which it would be lost."""
+        for name, derived in vars(self).get("_last_derived", {}).get(id(group), {}).items():
+            if group[name] != derived:
+                raise ValueError(
+                    f"{type(self).__name__} derives {name} from {', '.join(self.constructor_options)}, got "
+                    f"{name}={group[name]!r} in a group. Change these options, or use "
+                    f"{'MemAdam' if isinstance(self, MemAdam) else 'MemSGD'}, of which {name} is an option."
+                )
 
     def _check_group(self, group: Group) -> None:
         self._derive(group)
         super()._check_group(group)
 
     def _look_up(self, group: Group) -> None:
+        if not torch.compiler.is_compiling():
+            self._refuse_if_overwritten(group)
         self._derive(group)
         super()._look_up(group)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._last_derived: dict[int, Group] = {}  # the groups are others now
 
 
 class QHM(NamedMethod, MemSGD):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,12 +35,13 @@ def scale_by_method(
         5.0
     """
     method = as_method("scale_by_method", method)
-    accumulator_dtype = as_dtype("scale_by_method", accumulator_dtype)
     parts, instant, second = method.mixture.averages, method.mixture.instant, method.second_memory
+    accumulator_dtype = as_dtype("scale_by_method", accumulator_dtype, beside_squares=second is not None)
 
     def init(params: Tree) -> MethodState:
-        averages = tuple(zeros_like(params, accumulator_dtype) for _ in parts)
-        squares = None if second is None else zeros_like(jax.tree.map(jnp.real, params), accumulator_dtype)
+        zeros = partial(zeros_like, dtype=accumulator_dtype, beside_squares=second is not None)
+        averages = tuple(zeros(params) for _ in parts)
+        squares = None if second is None else zeros(jax.tree.map(jnp.real, params))
         return MethodState(jnp.zeros((), jnp.int32), averages, squares)
 
     def update(updates: Tree, state: MethodState, _params: Tree = None, **_: Any) -> tuple[Tree, MethodState]:

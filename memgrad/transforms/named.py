@@ -169,7 +169,7 @@ def adana(
     eps = as_number("adana", "eps", eps)
     omega = as_number("adana", "omega", omega, or_zero=True)
     kappa = as_number("adana", "kappa", kappa, or_zero=True, most=1.0)
-    accumulator_dtype = as_dtype("adana", accumulator_dtype)
+    accumulator_dtype = as_dtype("adana", accumulator_dtype, beside_squares=True)
     if not isinstance(through_lr, bool):
         raise TypeError(f"adana needs through_lr True or False, got through_lr={through_lr!r}.")
     peak_learning_rate = as_peak("adana", peak_learning_rate)

@@ -13,7 +13,7 @@ import optax
 from memgrad.memory import Memory, Mixture
 from memgrad.memory.kinds import as_real
 from memgrad.method import Method
-from memgrad.transforms.state import Number, Tree, cast_like
+from memgrad.transforms.state import Number, Tree, cast_like, loses_squares
 
 
 def as_number(owner: str, name: str, value: Number, *, or_zero: bool = False, most: float = math.inf) -> Number:
@@ -63,7 +63,7 @@ def as_mask(owner: str, mask: Any | None) -> Any | None:
     return mask
 
 
-def as_dtype(owner: str, dtype: Any | None) -> Any | None:
+def as_dtype(owner: str, dtype: Any | None, *, beside_squares: bool = False) -> Any | None:
     if dtype is None:
         return None
     try:
@@ -74,6 +74,11 @@ def as_dtype(owner: str, dtype: Any | None) -> Any | None:
         raise ValueError(
             f"{owner} needs accumulator_dtype None or a floating dtype such as jnp.float32, "
             f"got accumulator_dtype={dtype!r}."
+        )
+    if beside_squares and loses_squares(known):
+        raise ValueError(
+            f"{owner} keeps squares of gradients, and those of small gradients are 0 in {known.name} (in float16 those "
+            f"below 2e-4), got accumulator_dtype={dtype!r}; use jnp.float32, or jnp.bfloat16, which has its range."
         )
     return known
 

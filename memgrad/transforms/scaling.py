@@ -78,7 +78,8 @@ def scale_by_memory_adam(
         memory: Memory of gradients; a `Memory`, a `Mixture`, or a text form.
         second_memory: Memory of squared gradients.
         eps: Added to the root, finite and > 0.
-        accumulator_dtype: Precision of the averages; the parameters' by default.
+        accumulator_dtype: Precision of the averages; the parameters' by default, for float16 that of float32: squares
+            of gradients below 2e-4 are 0 in float16.
 
     Example:
         >>> transform = scale_by_memory_adam("poly:2", "poly:4")
@@ -94,7 +95,7 @@ def scale_by_memory_adam(
     if isinstance(recalled, Mixture):
         return scale_by_method(Method(recalled, second_memory, eps=float(eps)), accumulator_dtype=accumulator_dtype)
     eps = as_number("scale_by_memory_adam", "eps", eps)
-    accumulator_dtype = as_dtype("scale_by_memory_adam", accumulator_dtype)
+    accumulator_dtype = as_dtype("scale_by_memory_adam", accumulator_dtype, beside_squares=True)
 
     def init(params: Tree) -> MemoryAdamState:
         return adam_state(params, accumulator_dtype)

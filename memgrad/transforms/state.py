@@ -37,8 +37,17 @@ class MethodState(NamedTuple):
     square_average: Tree | None
 
 
-def zeros_like(params: Tree, dtype: Any | None) -> Tree:
+def loses_squares(dtype: Any) -> bool:
+    """Whether squares of small gradients are 0 in this precision, as those of gradients below 2e-4 are in float16."""
+    return bool(jnp.issubdtype(dtype, jnp.floating)) and float(jnp.finfo(dtype).tiny) > 1e-30
+
+
+def zeros_like(params: Tree, dtype: Any | None, *, beside_squares: bool = False) -> Tree:
+    """Averages that hold nothing, in this precision or the parameters'; beside squares in one that can hold these."""
+
     def zeros(x: jax.Array) -> jax.Array:
+        if dtype is None and beside_squares and loses_squares(x.dtype):
+            return jnp.zeros_like(x, dtype=jnp.float32)
         if dtype is not None and jnp.iscomplexobj(x):
             return jnp.zeros_like(x, dtype=jnp.promote_types(dtype, jnp.complex64))
         return jnp.zeros_like(x, dtype=dtype)
@@ -48,7 +57,8 @@ def zeros_like(params: Tree, dtype: Any | None) -> Tree:
 
 def adam_state(params: Tree, dtype: Any | None) -> MemoryAdamState:
     real = jax.tree.map(jnp.real, params)  # |g|^2 of a complex gradient is real
-    return MemoryAdamState(jnp.zeros((), jnp.int32), zeros_like(params, dtype), zeros_like(real, dtype))
+    average, square_average = (zeros_like(each, dtype, beside_squares=True) for each in (params, real))
+    return MemoryAdamState(jnp.zeros((), jnp.int32), average, square_average)
 
 
 def remember(state: MemoryAdamState, gradients: Tree, memory: Memory, second_memory: Memory) -> MemoryAdamState:

@@ -218,9 +218,9 @@ class Trial:
     def passes_alone(self, test: str) -> bool:
         """Whether a test that failed passes without a mutant, once per file: a fork may be what it cannot bear."""
         if file_of(test) not in self.trusted:
-            running = {
-                start([test], self.folder / "alone.txt", loading.environment(self.folder / "path")): float("inf")
-            }
+            cpu = 60 + int(6 * self.tests.seconds[test])
+            pid = start([test], self.folder / "alone.txt", loading.environment(self.folder / "path"), cpu)
+            running = {pid: float("inf")}
             while running:
                 for _, code in finished(running):
                     if code != 0:

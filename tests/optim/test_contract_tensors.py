@@ -102,7 +102,9 @@ def test_low_precision_parameters_follow_the_path_of_double_precision(
     error = np.abs(values(params) - values(exact))
     assert error.max() < steps * (8 * unit / 2 + 4 * unit)
     assert error.mean() < steps * unit
-    expected = dtype if state_dtype is None else state_dtype
+    # Squares of float16 would vanish (test_float16_squares.py).
+    own = torch.float32 if dtype is torch.float16 and "square_average" in row.kept else dtype
+    expected = own if state_dtype is None else state_dtype
     kept = [t for p in params for t in optimizer.state[p].values() if isinstance(t, Tensor) and t.dim()]
     assert {t.dtype for t in kept} <= {expected}
 
