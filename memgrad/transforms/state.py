@@ -39,7 +39,9 @@ class MethodState(NamedTuple):
 
 def loses_squares(dtype: Any) -> bool:
     """Whether squares of small gradients are 0 in this precision, as those of gradients below 2e-4 are in float16."""
-    return bool(jnp.issubdtype(dtype, jnp.floating)) and float(jnp.finfo(dtype).tiny) > 1e-30
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return False
+    return float(jnp.finfo(dtype).tiny) > 1e-30  # type: ignore[no-untyped-call]  # jax's
 
 
 def zeros_like(params: Tree, dtype: Any | None, *, beside_squares: bool = False) -> Tree:
