@@ -15,8 +15,8 @@ from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.chunk import Rows, chunk_of
-from memgrad.paper.evidence import Evidence
-from memgrad.paper.scales import EXPERIMENTS, Scale, experiment
+from memgrad.paper.evidence import EXAMPLES, Evidence
+from memgrad.paper.scales import EXPERIMENTS, POLYADAM, Scale, experiment
 
 Number = Callable[[str, str, float, int, float], float]
 """Of the experiment, the method, the step size, the seed and the share of the steps that were taken."""
@@ -63,10 +63,12 @@ def results_of(
     step_sizes: Mapping[str, list[float]] | None = None,
     steps: int = 200,
     metrics: list[str] | None = None,
+    examples: int | None = None,
 ) -> Results:
     spec = _smaller(experiment(name), seeds, step_sizes or {}, steps)
     spec = spec if metrics is None else spec.model_copy(update={"metrics": metrics})
-    facts = Facts(spec.problem, "f" * 32, 1000, 16, 1, ("loss", "gradient_norm", "accuracy", "step_norm"), 0)
+    examples = examples or EXAMPLES["cnn" if name == POLYADAM else name.rpartition("-")[0]]
+    facts = Facts(spec.problem, "f" * 32, examples, 16, 1, ("loss", "gradient_norm", "accuracy", "step_norm"), 0)
     own = _results(name, spec, facts, {}, loss, step_norm, accuracy, diverged)
     best = {method.name: own.selected_lr(method.name) for method in spec.methods if method.follows is None}
     return _results(name, spec, facts, best, loss, step_norm, accuracy, diverged)

@@ -13,6 +13,7 @@ from typing import Any, Literal, final, get_args
 
 from memgrad.deprecation import deprecated_names
 from memgrad.memory.passport import Progress
+from memgrad.paper.rules import Finding
 from memgrad.statistics import Estimate
 
 Outcome = Literal["reproduced", "not reproduced", "undecided"]
@@ -65,6 +66,15 @@ class Claim:
 
 @final
 @dataclass(frozen=True)
+class FirstVersion:
+    """What version 1 of the rules says about a claim: an outcome and a reason, as in a `Verdict`."""
+
+    outcome: Outcome
+    reason: str
+
+
+@final
+@dataclass(frozen=True)
 class Verdict:
     """A claim, decided by numbers.
 
@@ -76,6 +86,9 @@ class Verdict:
         scale: What was run: runs, steps, share of the data.
         seeds: The seeds of the runs.
         rehearsal: Whether it was run at a scale that decides nothing, whatever the numbers are: it is undecided.
+        findings: What version 2 of the rules says about the comparisons, which are the first of the numbers; empty for
+            claims that have one rule.
+        first: What version 1 of the rules says, if there are two.
     """
 
     claim: Claim
@@ -85,6 +98,8 @@ class Verdict:
     scale: str
     seeds: tuple[int, ...] = ()
     rehearsal: bool = False
+    findings: tuple[Finding, ...] = ()
+    first: FirstVersion | None = None
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
@@ -110,6 +125,8 @@ class Verdict:
             "scale": self.scale,
             "seeds": list(self.seeds),
             "rehearsal": self.rehearsal,
+            "findings": [each.to_dict() for each in self.findings],
+            "first": None if self.first is None else asdict(self.first),
         }
 
     @classmethod
@@ -117,7 +134,15 @@ class Verdict:
         """The verdict with this plain data, as `to_dict` returns it."""
         claim = Claim(*(data[name] for name in ("id", "where", "statement", "rule")))
         rest = {name: data[name] for name in ("outcome", "reason", "scale", "rehearsal")}
-        return cls(claim, numbers=tuple(number(**each) for each in data["numbers"]), seeds=tuple(data["seeds"]), **rest)
+        first = data.get("first")
+        return cls(
+            claim,
+            numbers=tuple(number(**each) for each in data["numbers"]),
+            seeds=tuple(data["seeds"]),
+            findings=tuple(Finding.from_dict(each) for each in data.get("findings", ())),
+            first=None if first is None else FirstVersion(**first),
+            **rest,
+        )
 
     def __str__(self) -> str:
         numbers = "; ".join(map(str, self.numbers))

@@ -2,7 +2,7 @@
 
 Runs of one seed start alike and see the same minibatches, so methods are compared seed by seed. A ratio of losses is
 the geometric mean over seeds, and its interval the exponential of the 95 % t-interval of the mean difference of log
-losses: "A below B" is a ratio whose interval lies below 1.
+losses.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
-from memgrad.paper.claims import Claim, Verdict
-from memgrad.paper.scales import Scale
+from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
+from memgrad.paper.rules import Case, Finding, Kind, Status, compare, decided
+from memgrad.paper.scales import Scale, tuning_of
 from memgrad.statistics import Estimate, paired_difference
 
 Array = NDArray[np.float64]
@@ -30,20 +33,19 @@ FAST = ("MemSGD p=100", "MemSGD p=e")
 """The methods with long memory, and those that forget fast."""
 
 
-@final
-@dataclass(frozen=True)
-class Case:
-    """One of the comparisons that a rule asks for.
+METHODS = (SGD, HB, *LONG, *FAST)
+"""The methods that are compared. An experiment may have further ones, for tuning and for figures."""
 
-    Attributes:
-        number: What was measured.
-        held: Whether the rule is shown to hold in it.
-        failed: Whether the rule is shown to fail in it. Neither: its interval contains the border.
-    """
+EXAMPLES: Mapping[str, int] = MappingProxyType(
+    {"covtype": 464_809, "autoencoder": 60_000, "mlp": 60_000, "cnn": 50_000}
+)
+"""The number of examples in the complete training set of each problem."""
 
-    number: Estimate
-    held: bool
-    failed: bool
+LEAST_SHARE: Mapping[str, float] = MappingProxyType({"covtype": 0.1, "autoencoder": 0.01, "mlp": 0.1, "cnn": 0.1})
+"""The share of its training set that a full batch needs to speak for it."""
+
+BY_HEART = 0.01
+"""Full-batch runs whose loss ends below this share of the initial one have learnt their examples by heart."""
 
 
 @final
@@ -86,6 +88,25 @@ class Evidence:
         """The final loss of a method as a multiple of the reference's."""
         return ratio(name, self.final(experiment, method), self.final(experiment, reference))
 
+    @cached_property
+    def _regimes(self) -> dict[str, tuple[str, bool]]:
+        return {name: regime_of(results, name) for name, results in self.results.items()}
+
+    def regime(self, experiment: str) -> str:
+        """Why an experiment does not speak for its data set; empty if it does. See `regime_of`."""
+        return self._regimes[experiment][0]
+
+    def compared(self, kind: Kind, name: str, experiment: str, method: str, reference: str) -> Case:
+        """A comparison of the final losses of two methods in one experiment."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            differences = np.log(self.final(experiment, method)) - np.log(self.final(experiment, reference))
+        return self.of(experiment, compare(kind, name, differences))
+
+    def of(self, experiment: str, case: Case) -> Case:
+        """A case, marked if its experiment is of another regime."""
+        regime, planned = self._regimes[experiment]
+        return replace(case, regime=regime, planned=planned)
+
     def verdict(
         self, claim: Claim, cases: Sequence[Case], *, reason: str = "", reported: Sequence[Estimate] = ()
     ) -> Verdict:
@@ -97,29 +118,50 @@ class Evidence:
             reason: A remark to add.
             reported: Further numbers, which do not decide.
         """
-        order = sorted(cases, key=lambda case: (not case.failed, case.held))  # the decisive ones first
+        findings = decided(cases)
+        order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))  # the decisive ones first
+        statuses = [each.status for each in findings if each.status != "another regime"]
         return self.decided(
             claim,
-            [*(case.number for case in order), *reported],
-            held=all(case.held for case in cases),
-            failed=any(case.failed for case in cases),
-            reason=" ".join(filter(None, [_counted(cases), reason])),
+            [*(cases[i].number for i in order), *reported],
+            held=bool(statuses) and all(each == "supported" for each in statuses),
+            failed="contradicted" in statuses,
+            reason=" ".join(filter(None, [counted(findings), reason])),
+            findings=[findings[i] for i in order],
+            first=first_version(cases),
         )
 
-    def decided(self, claim: Claim, numbers: Iterable[Estimate], *, held: bool, failed: bool, reason: str) -> Verdict:
+    def decided(
+        self,
+        claim: Claim,
+        numbers: Iterable[Estimate],
+        *,
+        held: bool,
+        failed: bool,
+        reason: str,
+        first: FirstVersion,
+        findings: Iterable[Finding] = (),
+    ) -> Verdict:
         """A verdict, left undecided if the scale decides nothing."""
         scale = f"{self.scale.name}: " + "; ".join(map(self.described, self.results))
         seeds = sorted(set.intersection(*(set(each.spec.seed_numbers) for each in self.results.values())))
         verdict = claim.verdict(numbers, held=held, failed=failed, reason=reason, scale=scale, seeds=seeds)
+        verdict = replace(verdict, findings=tuple(findings), first=first)
         if self.scale.decides:
             return verdict
-        return replace(verdict, outcome="undecided", reason=f"a rehearsal decides nothing; {reason}", rehearsal=True)
+        reason, first = f"a rehearsal decides nothing; {reason}", replace(first, outcome="undecided")
+        return replace(verdict, outcome="undecided", reason=reason, first=first, rehearsal=True)
 
     def described(self, experiment: str) -> str:
         """What was run: seeds, steps and share of the data."""
         spec, run = self[experiment].spec, any_run(self[experiment])
         share = "sample of " if spec.sample else "" if spec.examples is not None else "all "
         return f"{experiment} {len(spec.seed_numbers)} seeds, {run.steps:,} steps, {share}{run.examples:,} examples"
+
+
+def tried(results: Results, method: str) -> str:
+    """The name under which a method's step sizes were tried: its own, or that of its tuning."""
+    return tuning_of(method) if tuning_of(method) in results.methods else method
 
 
 def any_run(results: Results) -> Run:
@@ -141,25 +183,47 @@ def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Estimate:
         return paired_difference(np.log(above), np.log(below), name=name).exp()
 
 
-def is_below(number: Estimate, border: float = 1.0) -> bool:
-    """Whether a ratio is shown to lie below a border: its interval does, or the reference alone diverged."""
-    return number.high < border if number.has_interval else number.value == 0
+def regime_of(results: Results, experiment: str) -> tuple[str, bool]:
+    """Why an experiment does not speak for its data set, and whether that was seen only in its runs.
+
+    Minibatches always speak. A full batch does not if it has fewer examples than `LEAST_SHARE` of the training set, or
+    if any compared method ends, in the geometric mean over seeds, below `BY_HEART` of its initial loss.
+    """
+    problem, _, setting = experiment.rpartition("-")
+    if setting != "full":
+        return "", False
+    examples, least = any_run(results).examples, LEAST_SHARE[problem] * EXAMPLES[problem]
+    if examples < math.floor(least):
+        return f"{examples:,} of {EXAMPLES[problem]:,} examples", False
+    for method in (each for each in METHODS if each in results.methods):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.log(results.final(method, "loss") / results.curve(method, "loss").values[0]).mean()
+        if left < math.log(BY_HEART):
+            return f"{method} ends at {math.exp(left):.1%} of its initial loss", True
+    return "", False
 
 
-def is_above(number: Estimate, border: float = 1.0) -> bool:
-    """Whether a ratio is shown to lie above a border: its interval does, or the method alone diverged."""
-    return number.low > border if number.has_interval else number.value == math.inf
+ORDER: tuple[Status, ...] = get_args(Status)
 
 
-def is_known(number: Estimate) -> bool:
-    """Whether anything is known: there is an interval, or exactly one side diverged."""
-    return number.has_interval or number.value in (0.0, math.inf)
+def counted(findings: Sequence[Finding]) -> str:
+    """How many comparisons support a claim, contradict it, are open, or speak for another regime."""
+    number = {status: sum(each.status == status for each in findings) for status in ORDER}
+    speaking = len(findings) - number["another regime"]
+    other = f"{number['another regime']} of another regime decide nothing"
+    if not speaking:
+        return f"no comparison speaks for its data set: {other}."
+    parts = [f"{number['supported']} of {speaking} comparisons are supported"]
+    parts += [f"{number[each]} {each}" for each in ("contradicted", "open") if number[each]]
+    return ", ".join(parts) + (f"; {other}." if number["another regime"] else ".")
 
 
-def _counted(cases: Sequence[Case]) -> str:
+def first_version(cases: Sequence[Case]) -> FirstVersion:
+    """What version 1 of the rules says: all comparisons must hold, in every regime, and one failure is enough."""
     held, failed = sum(case.held for case in cases), sum(case.failed for case in cases)
     open_ = len(cases) - held - failed
     parts = [f"{held} of {len(cases)} comparisons hold"]
     parts += [f"{failed} {'fails' if failed == 1 else 'fail'}"] if failed else []
     parts += [f"{open_} {'is' if open_ == 1 else 'are'} open"] if open_ else []
-    return ", ".join(parts) + "."
+    outcome: Outcome = "not reproduced" if failed else "reproduced" if held == len(cases) else "undecided"
+    return FirstVersion(outcome, ", ".join(parts) + ".")

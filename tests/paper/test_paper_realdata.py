@@ -12,7 +12,7 @@ import torch
 from known_results import PLATEAU, REHEARSAL, evidence_of, jitter, results_of, scaled, usual_loss
 
 from memgrad.paper.claims import Verdict
-from memgrad.paper.evidence import ratio
+from memgrad.paper.evidence import Evidence, ratio, regime_of
 from memgrad.paper.losses import plateau_loss
 from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.problems import Problem
@@ -84,20 +84,28 @@ def test_r1_looks_at_four_times_only() -> None:
     assert judged("R1", loss=behind_between).outcome == "reproduced"
 
 
-def test_r1_counts_a_run_that_diverged_as_behind() -> None:
-    gone = lambda name, method, lr, seed: method == "MemSGD p=2" and seed == 1  # noqa: E731
+def test_r1_counts_runs_that_diverged_as_behind() -> None:
+    gone = lambda name, method, lr, seed: method == "MemSGD p=2"  # noqa: E731
     verdict = judged("R1", loss=scaled({("", "MemSGD p=2"): 0.9}), diverged=gone)
     assert verdict.outcome == "not reproduced"
     assert verdict.numbers[0].value == math.inf
+    # One of four is the limit of one large number beside three small ones, t = 1: not significant. Version 1 took it.
+    one = judged("R1", loss=scaled({("", "MemSGD p=2"): 0.9}), diverged=lambda *run: gone(*run) and run[3] == 1)
+    assert one.outcome == "undecided"
+    assert one.first is not None
+    assert one.first.outcome == "not reproduced"
 
 
-# --- R2 and R3: "not below" is the negation of "below" ---
+# --- R2 and R3: "not below" is within 10 % on the side that matters; by version 1, the negation of "below" ---
 
 
 def test_r2_holds_unless_long_memory_is_below() -> None:
     assert judged("R2").outcome == "reproduced"
     assert judged("R2", loss=scaled({("", "MemSGD p=2"): 2.0})).outcome == "reproduced"
-    assert judged("R2", loss=noisy(0.98, "mlp", "MemSGD p=4")).outcome == "reproduced"  # its interval contains 1
+    wide = judged("R2", loss=noisy(0.98, "mlp", "MemSGD p=4"))  # its interval contains 1, and goes far below it
+    assert wide.outcome == "undecided"
+    assert wide.first is not None
+    assert wide.first.outcome == "reproduced"
     for problem in ("autoencoder-full", "mlp-mini", "cnn-mini"):
         assert judged("R2", loss=scaled({(problem, "MemSGD p=4"): 0.9})).outcome == "not reproduced"
 
@@ -114,7 +122,10 @@ def test_r3_has_the_cnn_the_other_way_round() -> None:
     assert judged("R3", loss=scaled({("covtype", "MemSGD p=100"): worse})).outcome == "not reproduced"
     assert judged("R3", loss=scaled({("cnn", "MemSGD p=e"): worse})).outcome == "reproduced"
     assert judged("R3", loss=scaled({("cnn", "MemSGD p=e"): better})).outcome == "not reproduced"
-    assert judged("R3", loss=noisy(1.02, "mlp", "MemSGD p=e")).outcome == "reproduced"
+    wide = judged("R3", loss=noisy(1.02, "mlp", "MemSGD p=e"))
+    assert wide.outcome == "undecided"
+    assert wide.first is not None
+    assert wide.first.outcome == "reproduced"
 
 
 # --- R4 ---
@@ -306,10 +317,23 @@ def test_a1_is_corrected_for_five_tries() -> None:
 
     verdict = judged("A1", loss=barely)
     # The paired differences are -.05, -.15, -.05, -.16: t = -3.374, and with 3 degrees of freedom
-    # p = 1 - 2/pi (a + sin a cos a) = .0432 where tan a = t/sqrt(3); five times that is .216.
+    # p = 1 - 2/pi (a + sin a cos a) = .0432 where tan a = t/sqrt(3); half of it, one-sided, times five is .108.
     corrected = next(number.value for number in verdict.numbers if number.name == "p-value p=10, corrected")
-    assert corrected == pytest.approx(0.216, abs=2e-3)
+    assert corrected == pytest.approx(0.108, abs=1e-3)
     assert verdict.outcome == "undecided"
+    assert verdict.first is not None
+    assert verdict.first.reason == "the smallest corrected p-value is 0.216."  # two-sided
+
+
+def test_a1_counts_the_tries_that_gave_no_number() -> None:
+    def ahead(name: str, method: str, lr: float, seed: int, share: float) -> float:
+        factor = 0.9 if method == "PolyAdam p=2" else 1.1 if method.startswith("PolyAdam") else 1.0
+        return factor * usual_loss(name, method, lr, seed, share)
+
+    gone = lambda name, method, lr, seed: method in ("PolyAdam p=1", "PolyAdam p=4") and seed == 0  # noqa: E731
+    values = [judged("A1", loss=ahead, diverged=each).numbers[1] for each in (gone, lambda *_: False)]
+    assert values[0].name == "p-value p=2, corrected"
+    assert values[0].value == pytest.approx(values[1].value, rel=1e-9)
 
 
 def test_a1_looks_at_the_last_half_only() -> None:
@@ -326,6 +350,63 @@ def test_a1_takes_each_method_at_its_own_step_size() -> None:
         return usual_loss(name, method, 0.001 * lr / best_here, seed, share) * (0.8 if method == "PolyAdam p=2" else 1)
 
     assert judged("A1", loss=other).outcome == "reproduced"
+
+
+# --- another regime ---
+
+
+def test_a_full_batch_of_few_examples_decides_nothing() -> None:
+    better = scaled({("mlp-full", "MemSGD p=2"): 0.5})
+    assert judged("R2", loss=better).outcome == "not reproduced"
+    judge, examples = JUDGES["R2"], {"mlp-full": 5_999}
+    few = judge.decide(_evidence(judge.needs, loss=better, examples=examples))
+    assert few.outcome == "reproduced"  # the other ten comparisons hold
+    assert few.first is not None
+    assert few.first.outcome == "not reproduced"
+    assert [each.regime for each in few.findings].count("5,999 of 60,000 examples") == 2
+    assert "2 of another regime decide nothing" in few.reason
+    assert judge.decide(_evidence(judge.needs, loss=better, examples={"mlp-full": 6_000})).outcome == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("covtype-full", 46_480), ("autoencoder-full", 600), ("mlp-full", 6_000), ("cnn-full", 5_000)]
+)
+def test_a_full_batch_speaks_from_a_tenth_of_the_set_and_the_autoencoders_from_a_hundredth(
+    name: str, least: int
+) -> None:
+    assert regime_of(results_of(name, examples=least), name) == ("", False)
+    assert regime_of(results_of(name, examples=least - 1), name)[0].startswith(f"{least - 1:,} of ")
+    mini = name.replace("full", "mini")
+    assert regime_of(results_of(mini, examples=128), mini) == ("", False)
+
+
+def test_a_full_batch_that_a_method_learns_by_heart_decides_nothing_but_counts_as_tried() -> None:
+    def by_heart(factor: float) -> Any:
+        return scaled({("mlp-full", "HB"): factor})
+
+    assert regime_of(results_of("mlp-full", loss=by_heart(0.11)), "mlp-full") == ("", False)  # 1.1 % of the start
+    reason, planned = regime_of(results_of("mlp-full", loss=by_heart(0.09)), "mlp-full")
+    assert reason.startswith("HB ends at 0.9% of its initial loss")
+    assert planned
+    plain, learnt = (judged("R7", loss=by_heart(factor)) for factor in (1.0, 0.05))
+    assert plain.outcome == learnt.outcome == "reproduced"
+    mine = {number.name: finding.p_for for number, finding in zip(learnt.numbers, learnt.findings, strict=True)}
+    all_ = {number.name: finding.p_for for number, finding in zip(plain.numbers, plain.findings, strict=True)}
+    smallest = min(all_, key=lambda name: all_[name])
+    assert mine[smallest] == pytest.approx(all_[smallest])  # the family has as many members as before
+
+
+def test_a_claim_without_a_comparison_that_speaks_is_undecided() -> None:
+    judge = JUDGES["R9"]
+    verdict = judge.decide(_evidence(judge.needs, examples={"autoencoder-full": 50}))
+    assert verdict.outcome == "undecided"
+    assert verdict.reason.startswith("no comparison speaks for its data set: 6 of another regime decide nothing.")
+
+
+def _evidence(names: tuple[str, ...], *, examples: dict[str, int], **options: Any) -> Evidence:
+    whole = evidence_of(names=(), **options)
+    results = {name: results_of(name, examples=examples.get(name), **options) for name in names}
+    return dataclasses.replace(whole, results=results)
 
 
 # --- all of them ---
@@ -348,4 +429,4 @@ def test_a_verdict_says_what_was_run(claim: str) -> None:
     verdict = judge.decide(evidence_of(names=judge.needs))
     assert verdict.claim is CLAIMS[claim]
     for name in judge.needs:
-        assert f"{name} 4 seeds, 200 steps, all 1,000 examples" in verdict.scale
+        assert f"{name} 4 seeds, 200 steps, all " in verdict.scale
