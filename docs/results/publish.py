@@ -1,8 +1,12 @@
-"""Take the results of `memgrad reproduce --scale laptop` into the documentation: scoreboard, table and figures.
+"""Take results into the documentation: the rows of experiments as they finish, and the scoreboard when all have.
 
-    python docs/results/publish.py reproduction
+    python docs/results/publish.py rows STORE --scale workstation
+    python docs/results/publish.py scoreboard reproduction
 
-The table in scoreboard.md is made of scoreboard.json alone, and a test makes it again.
+The rows of a scale go to rows/SCALE, where `memgrad report --from docs/results` finds them, and `memgrad reproduce
+--scale SCALE --from docs/results` resumes from them. The scoreboard goes to scoreboard.json, its table to
+scoreboard.md, which is made of scoreboard.json alone, and a test makes it again. Those of the scale laptop, whose rows
+are gone, have version 1 of the verdicts; version 2 is computed from their numbers.
 """
 
 from __future__ import annotations
@@ -11,30 +15,72 @@ import argparse
 import html
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
+
+from memgrad.experiments.driver import known_facts, results_of
+from memgrad.experiments.storing.store import Store
+from memgrad.paper.claims import Verdict
+from memgrad.paper.data_facts import DataFacts
+from memgrad.paper.published import ROWS, copy_rows, outcome_counts, retested
+from memgrad.paper.rules import Finding
+from memgrad.paper.scales import EXPERIMENTS, experiment, scales
+from memgrad.statistics import Estimate
 
 HERE = Path(__file__).parent
 FIGURES = ("results", "gradnorm", "acc", "stepnorm", "padam", "rec", "step-sizes", "ratios")
 """The figures of training on real data; the others are drawn for the page about them."""
 
 
-def main() -> None:
-    """Copy what a folder has."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Publish rows or a scoreboard."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="what memgrad reproduce wrote")
-    folder = parser.parse_args().folder
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    rows = kinds.add_parser("rows", help="copy the rows of finished runs")
+    rows.add_argument("store", type=Path, help="the store that has them")
+    rows.add_argument("--scale", default="workstation", choices=[name for name in scales() if scales()[name].decides])
+    board = kinds.add_parser("scoreboard", help="copy the scoreboard and the figures of a complete reproduction")
+    board.add_argument("folder", type=Path, help="what memgrad reproduce wrote")
+    given = parser.parse_args(arguments)
+    if given.kind == "rows":
+        publish_rows(Store.open(given.store, create=False), given.scale)
+    else:
+        publish_scoreboard(given.folder, parser)
+
+
+def publish_rows(store: Store, scale: str) -> None:
+    """Copy the rows of an experiment's finished runs, and what else its verdicts need; say what is complete."""
+    target = Store.open(HERE / ROWS / scale)
+    for name in EXPERIMENTS:
+        spec = experiment(name, scale)
+        facts = known_facts(spec.problem_choice, store)
+        if facts is None:
+            print(f"{name}: no runs")
+            continue
+        results = results_of(spec, store, facts=facts)
+        copy_rows(store, target, runs=results.rows.runs)
+        missing = len(results.missing())
+        complete = not missing and len(results.methods) == len(spec.methods)
+        print(f"{name}: {len(results.rows.runs)} runs, {'complete' if complete else f'{missing} known ones missing'}")
+    specs = {name: experiment(name, scale) for name in ("autoencoder-mini", "autoencoder-full")}
+    DataFacts(DataFacts().plateau_of(specs), DataFacts().originals_of(specs)).save(target.path)
+
+
+def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
+    """Copy the scoreboard and the figures of a complete reproduction."""
     board = shortened(json.loads((folder / "scoreboard.json").read_text(encoding="utf-8")))
     if board["skipped"] or board["interrupted"] or not board["scale"]["decides"]:
         parser.error(f"{folder} has no complete results that decide: {board['scale']['name']}, {board['skipped']}")
-    (HERE / "scoreboard.json").write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
-    (HERE / "scoreboard.md").write_text(table(board), encoding="utf-8")
+    here = HERE if board["scale"]["name"] == "laptop" else HERE / board["scale"]["name"]
+    here.mkdir(exist_ok=True)
+    (here / "scoreboard.json").write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
+    (here / "scoreboard.md").write_text(table(board), encoding="utf-8")
     for name in FIGURES:
-        with Image.open(folder / f"{name}.png") as picture:  # with fewer colours, a third of the bytes
-            picture.convert("RGB").quantize(128).save(HERE / f"{name}.png", optimize=True)
+        with Image.open(folder / f"{name}.png") as picture:  # with fewer colors, a third of the bytes
+            picture.convert("RGB").quantize(128).save(here / f"{name}.png", optimize=True)
 
 
 def shortened(board: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,26 +108,44 @@ def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in machine.items() if name != "host"}
 
 
+def both_versions(board: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """The verdicts on real data by version 2 of the rules, each with that of version 1."""
+    if any("first" in each for each in board["verdicts"]):
+        return tuple(Verdict.from_dict(each) for each in board["verdicts"] if each["id"][0] in "RA")
+    return retested(board)
+
+
 def table(board: Mapping[str, Any]) -> str:
-    """The claims on real data, a row each, and below all numbers that decide them."""
-    real = [verdict for verdict in board["verdicts"] if verdict["id"][0] in "RA"]
-    rows = ["| claim | verdict | because |", "|---|---|---|"]
-    rows += [f"| **{each['id']}** {each['statement']} | **{each['outcome']}** | {each['reason']} |" for each in real]
+    """The claims on real data by both versions of the rules, a row each, and below all numbers that decide them."""
+    real = both_versions(board)
+    rows = ["| claim | version 2 | because | version 1 | because |", "|---|---|---|---|---|"]
     for each in real:
-        rows += ["", f"<details><summary>The numbers of {each['id']}. Rule: {html.escape(each['rule'])}</summary>", ""]
-        rows += [f"- {_written(number)}" for number in each["numbers"]]
+        assert each.first is not None
+        name = f"**{each.claim.id}** {each.claim.statement}"
+        rows.append(f"| {name} | **{each.outcome}** | {each.reason} | **{each.first.outcome}** | {each.first.reason} |")
+    counts = {2: outcome_counts(real), 1: outcome_counts([each.first for each in real if each.first is not None])}
+    said = [f"version {n}: {', '.join(f'{count} {what}' for what, count in counts[n].items())}" for n in (2, 1)]
+    rows += ["", f"{'; '.join(said).capitalize()}."]
+    for each in real:
+        rule = html.escape(each.claim.rule)
+        rows += ["", f"<details><summary>The numbers of {each.claim.id}. Rule: {rule}</summary>", ""]
+        findings = [*each.findings, *[None] * (len(each.numbers) - len(each.findings))]
+        rows += [f"- {_written(*pair)}" for pair in zip(each.numbers, findings, strict=True)]
         rows += ["", "</details>"]
     return "\n".join(rows) + "\n"
 
 
-def _written(number: Mapping[str, Any]) -> str:
-    value = _digits(number["value"])
-    ends = "" if number["low"] is None else f" [{_digits(number['low'])}, {_digits(number['high'])}]"
-    return f"{number['name']} = {value}{ends}"
+def _written(number: Estimate, finding: Finding | None) -> str:
+    ends = "" if not number.has_interval else f" [{_digits(number.low)}, {_digits(number.high)}]"
+    text = f"{number.name} = {_digits(number.value)}{ends}"
+    if finding is None:
+        return text
+    tests = "" if math.isnan(finding.p_for) else f", p = {finding.p_for:.2g} for, {finding.p_against:.2g} against"
+    return f"{text}: {finding.status}{tests}{f' ({finding.regime})' if finding.regime else ''}"
 
 
-def _digits(value: float | None) -> str:
-    return "not finite" if value is None or not math.isfinite(value) else f"{value:.4g}"
+def _digits(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "not finite"
 
 
 if __name__ == "__main__":

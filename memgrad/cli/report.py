@@ -13,27 +13,41 @@ from memgrad.cli.terminal import folder_for, refusing
 
 
 def report(
-    scale: Annotated[str, typer.Option(help="quick, laptop or paper.")] = "quick",
+    scale: Annotated[
+        str | None, typer.Option(help="quick, laptop, workstation or paper [default: quick, or what --from has].")
+    ] = None,
     store: StoreFolder = None,
     out: Annotated[
         Path, typer.Option(help="The folder of the figures and the numbers, where report.html is written.")
     ] = Path("reproduction"),
+    published: Annotated[
+        Path | None, typer.Option("--from", help="A folder of published results, such as docs/results, for a store.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the report's path and errors.")] = False,
 ) -> None:
     """Write the report on the paper's reproduction again, from what is in a store. Nothing is trained.
 
     Figures and verdicts that are not in the folder yet, or were made by other code, are made again; what the store has
-    no complete rows for is left out, and the report says so. It can be called while experiments run.
+    no complete rows for is left out, and the report says so. It can be called while experiments run. With `--from` the
+    rows are those of a folder of published results, and no data set is needed.
 
-    For example: `memgrad report --scale laptop --out reproduction`
+    For example:
+
+    - `memgrad report --scale laptop --out reproduction`
+    - `memgrad report --from docs/results --out published`
     """
     with refusing():
         from memgrad.paper import reproduction
+        from memgrad.paper.data_facts import DataFacts
+        from memgrad.paper.published import published_scales, published_store
         from memgrad.paper.scales import known, scales
         from memgrad.report import write_report
 
-        known("scale", scale, scales())
-        kept = opened(store)
+        if published is not None and store is not None:
+            raise ValueError(f"rows come from --from {published} or --store {store}, not from both; name one.")
+        there = () if published is None else published_scales(published)
+        scale = known("scale", scale or (there[-1] if there else "quick"), scales())
+        kept = opened(store) if published is None else published_store(published, scale)
         with folder_for(out):
             found = reproduction.reproduce(
                 scale=scale,
@@ -41,6 +55,7 @@ def report(
                 out=out,
                 engine=None,
                 told=None if quiet else lambda line: typer.echo(line, err=True),
+                data=DataFacts.read(kept.path),
             )
         path = write_report(found, kept, out / "report.html")
         for name, reason in found.skipped.items():

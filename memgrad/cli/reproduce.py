@@ -47,6 +47,10 @@ def reproduce(
     ending: Annotated[
         list[str] | None, typer.Option(help="A format of the figures: png, svg or pdf; may be repeated [png, svg].")
     ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option("--from", help="Copy the published rows of the scale, such as those in docs/results, first."),
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be trained and its cost, and stop.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the scoreboard and errors.")] = False,
 ) -> None:
@@ -61,6 +65,7 @@ def reproduce(
 
     - `memgrad reproduce`
     - `memgrad reproduce results R4 R6 --scale laptop`
+    - `memgrad reproduce --scale workstation --from docs/results`
     - `memgrad reproduce --scale paper --plan --workers 64`
     - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
     """
@@ -70,6 +75,7 @@ def reproduce(
         from memgrad.figures import FORMATS
         from memgrad.paper import reproduction
         from memgrad.paper.names import chosen
+        from memgrad.paper.published import copy_rows, published_store
         from memgrad.paper.scales import known, scales
         from memgrad.report import write_report
 
@@ -82,6 +88,10 @@ def reproduce(
             if not quiet:
                 typer.echo(line, err=True)
 
+        if published is not None:
+            source = published_store(published, scale)
+            new = copy_rows(source, Store.open(store or default_path()))
+            told(f"{new} files of published rows were copied from {source.path}.")
         seconds = None
         if plan or (scales()[scale].decides and not quiet):
             seconds = _plan(names or (), scale, store or default_path(), workers)

@@ -10,9 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memgrad import figures, tables
 from memgrad.experiments.digests import digest_of
 from memgrad.experiments.driver import Listener, Outcome, Silent, execute, known_facts, results_of
@@ -21,14 +18,13 @@ from memgrad.experiments.results import Results
 from memgrad.experiments.storing.provenance import provenance
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
-from memgrad.experiments.training.train import PICTURES
 from memgrad.files import written_whole
 from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.claims import Verdict
+from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.evidence import Evidence
 from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger, source_digest
-from memgrad.paper.losses import plateau_loss
 from memgrad.paper.names import NAMES, chosen, needed, needs_of
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.progress import Countdown
@@ -145,6 +141,7 @@ def reproduce(
     told: Callable[[str], None] | None = None,
     device: str | None = None,
     formats: Sequence[str] = ("png", "svg"),
+    data: DataFacts | None = None,
 ) -> Reproduction:
     """Run the missing experiments, draw figures and decide claims. Earlier results that are still valid are kept.
 
@@ -160,6 +157,7 @@ def reproduce(
         told: Called with a line of text at each stage.
         device: The device to train on.
         formats: The formats of the figures.
+        data: What is known about the data sets without loading them.
     """
     wanted = chosen(names)
     known("scale", scale, scales())
@@ -175,6 +173,7 @@ def reproduce(
         told or (lambda _: None),
         device,
         tuple(formats),
+        data or DataFacts(),
     ).carry_out()
 
 
@@ -191,6 +190,7 @@ class _Reproducing:
     _told: Callable[[str], None]
     _device: str | None
     _formats: tuple[str, ...]
+    _data: DataFacts
     _results: dict[str, Results] = field(default_factory=dict)
     _experiments: dict[str, Made] = field(default_factory=dict)
     _figures: dict[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -289,7 +289,10 @@ class _Reproducing:
 
     def _real(self) -> None:
         """Figures and claims on real data whose experiments are complete; the others are skipped with a reason."""
-        evidence = Evidence(self._scale, self._results, self._plateau, self._originals)
+        specs = {name: results.spec for name, results in self._results.items()}
+        evidence = Evidence(
+            self._scale, self._results, lambda: self._data.plateau_of(specs), lambda: self._data.originals_of(specs)
+        )
         for name in self._wanted:
             if not (needs := needs_of(name)):
                 continue
@@ -320,14 +323,6 @@ class _Reproducing:
         """A key that changes when the rows, the scale or the code change."""
         runs = [(each, sorted(self._results[each].rows.runs)) for each in needs]
         return digest_of(source_digest(), self._scale.name, json.dumps(runs))
-
-    def _plateau(self) -> float:
-        return plateau_loss(self._results["autoencoder-full"].spec.problem_choice.load())
-
-    def _originals(self) -> NDArray[Any]:
-        problem = self._results["autoencoder-mini"].spec.problem_choice.load()
-        assert problem.test is not None
-        return np.asarray(problem.test[0][:PICTURES].reshape(-1, 28, 28).cpu().numpy())
 
     # --- the folder --------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,9 @@ FAMILY_ERROR = 0.05
 MARGIN = (0.9, 1.1)
 """The ratios of losses that count as equal: 10 % on either side."""
 
+MOST_SEEDS = 1000
+"""More seeds than this are not asked for: it would be another experiment."""
+
 _LOW, _HIGH = (math.log(end) for end in MARGIN)
 _LARGE = 1e6
 
@@ -206,23 +209,26 @@ class Finding:
         p_for: The corrected p-value of the test for the claim; nan where nothing is tested.
         p_against: That of the test against it.
         regime: Why it is of another regime; empty if it is not.
+        seeds: How many seeds would decide an open one, if its mean and spread stay; 0 if it is not open, or no number
+            up to `MOST_SEEDS` would.
     """
 
     status: Status
     p_for: float = math.nan
     p_against: float = math.nan
     regime: str = ""
+    seeds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; None for p-values that are not known."""
         known = {name: None if math.isnan(p := getattr(self, name)) else p for name in ("p_for", "p_against")}
-        return {"status": self.status, **known, "regime": self.regime}
+        return {"status": self.status, **known, "regime": self.regime, "seeds": self.seeds}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Finding:
         """The inverse of `to_dict`."""
         known = {name: math.nan if data[name] is None else data[name] for name in ("p_for", "p_against")}
-        return cls(data["status"], **known, regime=data["regime"])
+        return cls(data["status"], **known, regime=data["regime"], seeds=data["seeds"])
 
 
 def compare(kind: Kind, name: str, differences: ArrayLike, *, ratio: bool = True) -> Case:
@@ -279,5 +285,28 @@ def decided(cases: Sequence[Case]) -> tuple[Finding, ...]:
         else:
             against, in_favor = p_against[i] <= FAMILY_ERROR, p_for[i] <= FAMILY_ERROR
             status: Status = "contradicted" if against else "supported" if in_favor else "open"
-            found.append(Finding(status, p_for[i], p_against[i]))
+            seeds = seeds_to_decide(case, len(family)) if status == "open" else 0
+            found.append(Finding(status, p_for[i], p_against[i], seeds=seeds))
     return tuple(found)
+
+
+def seeds_to_decide(case: Case, tries: int) -> int:
+    """The number of seeds with which one of the tests would be significant, if the mean and the spread stay.
+
+    Args:
+        case: An open comparison.
+        tries: The number of comparisons of its claim: the strictest of Holm's levels is asked for.
+
+    Example:
+        >>> seeds_to_decide(compare("less", "", [-0.1, -0.01, 0.02, -0.09]), tries=4)
+        12
+    """
+    from scipy.special import stdtrit
+
+    n, p = case.number.n, np.nanmin([case.p_for, case.p_against, 1.0])
+    if n < 2 or not 0 < p < 0.5:
+        return 0
+    t = stdtrit(n - 1, 1 - p)
+    counts = np.arange(n, MOST_SEEDS + 1)
+    enough = t * np.sqrt(counts / n) >= stdtrit(counts - 1, 1 - FAMILY_ERROR / tries)
+    return int(counts[enough.argmax()]) if enough.any() else 0

@@ -129,7 +129,7 @@ def test_scales_name_experiments_and_methods_that_exist() -> None:
             "paper",
             r"unknown experiment 'covtypes-mini'; did you mean 'covtype-mini'\? Known",
         ),
-        ("mlp-mini", "lap", r"unknown scale 'lap'; did you mean 'laptop'\? Known: quick, laptop, paper"),
+        ("mlp-mini", "lap", r"unknown scale 'lap'; did you mean 'laptop'\? Known: quick, laptop, workstation, paper"),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(name: str, scale: str, complaint: str) -> None:

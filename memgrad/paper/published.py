@@ -1,0 +1,203 @@
+"""Published results: the rows behind verdicts, kept in a folder of the repository, and verdicts whose rows are gone.
+
+The rows of a scale are a small store, `FOLDER/rows/SCALE`, without checkpoints. Copying them into another store lets
+`memgrad reproduce` resume there. `known.json` beside them has what verdicts and figures need of the data sets, so that
+the published report can be made without them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memgrad.experiments.storing.store import Store
+from memgrad.files import written_whole
+from memgrad.paper.adaptive import DEGREES, RIVALS, all_above_one, degrees_below_both
+from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
+from memgrad.paper.evidence import EXAMPLES, LEAST_SHARE, ORDER, counted
+from memgrad.paper.rules import FAMILY_ERROR, Case, Kind, decided, inside, recompare
+from memgrad.paper.scales import POLYADAM, scales
+from memgrad.paper.step_sizes import share_case
+from memgrad.statistics import Estimate, t_quantile
+
+ROWS = "rows"
+"""The folder of published rows, which has a store for each scale."""
+
+
+def published_scales(folder: Path) -> tuple[str, ...]:
+    """The scales whose rows a folder has, from small to large."""
+    return tuple(name for name in scales() if Store.exists(folder / ROWS / name))
+
+
+def published_store(folder: Path, scale: str) -> Store:
+    """The rows of a scale in a folder of published results."""
+    place = folder / ROWS / scale
+    if not Store.exists(place):
+        known = ", ".join(published_scales(folder)) or "none"
+        raise FileNotFoundError(f"{folder} has no published rows of the scale {scale!r}; it has those of: {known}.")
+    return Store.open(place, create=False)
+
+
+def copy_rows(source: Store, target: Store, *, runs: Iterable[str] | None = None) -> int:
+    """Copy finished runs from one store to another, and the facts about problems; return how many chunks were new.
+
+    Args:
+        source: Where they are.
+        target: Where they go. What it has already stays.
+        runs: The digests of the runs; all by default. A chunk is copied if it has one of them.
+    """
+    wanted, there, new = None if runs is None else set(runs), set(target.digests()), 0
+    with target.writing():
+        for path, header in source.headers().items():
+            mine = set(header.runs)
+            if (wanted is None or mine & wanted) and not mine <= there:
+                _copy(path, target.path / "chunks" / path.name)
+                new += 1
+    for path in sorted((source.path / "problems").glob("*.json")):
+        _copy(path, target.path / "problems" / path.name)
+    return new
+
+
+def _copy(path: Path, to: Path) -> None:
+    if not to.exists():
+        with written_whole(to) as unfinished:
+            unfinished.write_bytes(path.read_bytes())
+
+
+# --- verdicts whose rows are gone ------------------------------------------------------------------------------------
+
+
+def retested(board: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """Version 2 of the verdicts on real data in a scoreboard of version 1, from its published numbers alone.
+
+    A mean, its 95 % t-interval and the number of seeds determine the t-tests. Whether runs had learnt their examples by
+    heart cannot be seen in them; where it matters, the full batch had too few examples anyway.
+
+    Args:
+        board: What `memgrad reproduce` wrote before there was a version 2, as plain data.
+    """
+    return tuple(_Retest(board, each).verdict() for each in board["verdicts"] if each["id"][0] in "RA")
+
+
+@dataclass(frozen=True)
+class _Retest:
+    """A published verdict on real data, and the scoreboard it is from."""
+
+    board: Mapping[str, Any]
+    published: Mapping[str, Any]
+
+    def verdict(self) -> Verdict:
+        claim = Claim(*(self.published[name] for name in ("id", "where", "statement", "rule")))
+        first = FirstVersion(self.published["outcome"], self.published["reason"])
+        common = {"scale": self.published["scale"], "seeds": tuple(self.published["seeds"])}
+        special = {"A1": self._a1, "R10": self._r10}
+        if claim.id in special:
+            return replace(special[claim.id](claim, **common), first=first)
+        cases = [self._case(number, place) for place, number in enumerate(self._numbers)]
+        findings = decided(cases)
+        order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))
+        statuses = {each.status for each in findings} - {"another regime"}
+        verdict = claim.verdict(
+            [*(cases[i].number for i in order), *self._reported],
+            held=statuses == {"supported"},
+            failed="contradicted" in statuses,
+            reason=counted(findings),
+            **common,
+        )
+        return replace(verdict, findings=tuple(findings[i] for i in order), first=first)
+
+    @property
+    def _numbers(self) -> list[Estimate]:
+        return [_estimate(each, self._seeds(each["name"])) for each in self.published["numbers"] if _decides(each)]
+
+    @property
+    def _reported(self) -> list[Estimate]:
+        return [_estimate(each, 0) for each in self.published["numbers"] if not _decides(each)]
+
+    def _experiment(self, name: str) -> str:
+        """The experiment that a number is of; for a difference of two settings, that in full batch."""
+        for each in sorted(self.board["experiments"], key=len, reverse=True):
+            if re.search(rf"\b{each}\b", name):
+                return str(each)
+        problem = name.rpartition(", ")[2]
+        return f"{problem}-full" if problem in EXAMPLES else POLYADAM
+
+    def _seeds(self, name: str) -> int:
+        seeds = self.board["experiments"][self._experiment(name)]["spec"]["seeds"]
+        return seeds if isinstance(seeds, int) else len(seeds)
+
+    def _regime(self, experiment: str) -> str:
+        problem, _, setting = experiment.rpartition("-")
+        examples = self.board["experiments"][experiment]["spec"].get("examples")
+        if setting != "full" or examples is None or examples >= int(LEAST_SHARE[problem] * EXAMPLES[problem]):
+            return ""
+        return f"{examples:,} of {EXAMPLES[problem]:,} examples"
+
+    def _case(self, number: Estimate, place: int) -> Case:
+        experiment, claim = self._experiment(number.name), self.published["id"]
+        kinds: dict[str, Kind] = {"R1": "less", "R2": "not less", "R7": "equal", "R8": "more", "R9": "less"}
+        if claim == "R3":
+            kinds["R3"] = "not less" if experiment.startswith("cnn") else "not more"
+        if claim == "R6":
+            width = max(number.value - number.low, number.high - number.value)  # a share is cut at 0 and 1
+            case = share_case(number, np.array(number.value), np.array(width / t_quantile(number.n)), number.n)
+        elif claim in kinds and number.has_interval:
+            case = recompare(kinds[claim], number, ratio=claim != "R8")
+        else:
+            failed, still_open = (_count(self.published["reason"], word) for word in ("fail", "open"))
+            case = Case(number, place >= failed + still_open, place < failed, tested=claim in kinds)
+        return replace(case, regime=self._regime(experiment))
+
+    def _r10(self, claim: Claim, **common: Any) -> Verdict:
+        low, high = 0.68, 0.74
+        numbers = self._numbers
+        speaking = [each for each in numbers if not self._regime(self._experiment(each.name))]
+        best = max(speaking, key=lambda each: each.value)
+        held, failed = inside(best, low, high)
+        reason = f"the best accuracy is {best.value:.3f}."
+        others = [each for each in numbers if each is not best]
+        return claim.verdict([best, *others], held=held, failed=failed, reason=reason, **common)
+
+    def _a1(self, claim: Claim, **common: Any) -> Verdict:
+        ratios = {each.name: each for each in self._numbers if each.name.startswith("loss p=")}
+        tests = {}
+        for degree in DEGREES:
+            for rival in RIVALS:
+                number = ratios[f"loss p={degree} / {rival}, last half"]
+                known = number.has_interval
+                tests[degree, rival] = recompare("less", number) if known else Case(number, False, False, tested=True)
+        found = degrees_below_both(tests)
+        held = min(found.values()) <= FAMILY_ERROR
+        return claim.verdict(
+            [*(Estimate(p, name=f"p-value p={degree}, corrected") for degree, p in found.items()), *ratios.values()],
+            held=held,
+            failed=not held and all_above_one(tests),
+            reason=f"the smallest corrected p-value is {min(found.values()):.3g}.",
+            **common,
+        )
+
+
+def outcome_counts(verdicts: Sequence[Verdict | FirstVersion]) -> dict[Outcome, int]:
+    """The number of verdicts with each outcome."""
+    outcomes: tuple[Outcome, ...] = ("reproduced", "not reproduced", "undecided")
+    return {each: sum(verdict.outcome == each for verdict in verdicts) for each in outcomes}
+
+
+def _estimate(published: Mapping[str, Any], n: int) -> Estimate:
+    value, low, high = (np.nan if published[end] is None else published[end] for end in ("value", "low", "high"))
+    return Estimate(value, low, high, n, published["name"])
+
+
+def _decides(published: Mapping[str, Any]) -> bool:
+    return "does not decide" not in published["name"]
+
+
+def _count(reason: str, word: str) -> int:
+    """How many comparisons of a published reason such as `7 of 8 comparisons hold, 1 fails.` a word is about."""
+    found = re.search(rf"(\d+) (?:is |are )?{word}", reason)
+    return int(found.group(1)) if found else 0

@@ -1,0 +1,113 @@
+"""The rows in the repository: every verdict that was published from them is computed anew, and a store resumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memgrad.experiments.driver import known_facts, results_of
+from memgrad.experiments.results import Results
+from memgrad.experiments.storing.store import Store
+from memgrad.paper.claims import Verdict
+from memgrad.paper.data_facts import DataFacts
+from memgrad.paper.evidence import Evidence
+from memgrad.paper.published import copy_rows, published_scales, published_store
+from memgrad.paper.scales import EXPERIMENTS, experiment, scales
+from memgrad.paper.verdicts import JUDGES
+
+FOLDER = Path(__file__).parents[2] / "docs" / "results"
+LARGEST = 4_000_000
+"""The bytes that the rows of a scale may take in the repository."""
+
+
+def complete(store: Store, scale: str) -> dict[str, Results]:
+    """The experiments all of whose runs are there."""
+    found = {}
+    for name in EXPERIMENTS:
+        spec = experiment(name, scale)
+        facts = known_facts(spec.problem_choice, store)
+        if facts is not None:
+            results = results_of(spec, store, facts=facts)
+            if not results.missing() and len(results.methods) == len(spec.methods):
+                found[name] = results
+    return found
+
+
+@pytest.mark.parametrize("scale", published_scales(FOLDER))
+def test_published_rows_are_small_and_those_of_their_scale(scale: str) -> None:
+    store = published_store(FOLDER, scale)
+    assert not store.damaged
+    assert sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file()) < LARGEST
+    planned: set[str] = set()
+    for name in EXPERIMENTS:
+        spec = experiment(name, scale)
+        facts = known_facts(spec.problem_choice, store)
+        if facts is not None:
+            planned |= set(results_of(spec, store, facts=facts).rows.runs)
+    assert set(store.digests()) <= planned
+
+
+@pytest.mark.parametrize("scale", published_scales(FOLDER))
+def test_every_verdict_that_was_published_follows_from_the_rows(scale: str) -> None:
+    store, board = published_store(FOLDER, scale), FOLDER / scale / "scoreboard.json"
+    results = complete(store, scale)
+    data = DataFacts.read(store.path)
+    evidence = Evidence(
+        scales()[scale],
+        results,
+        lambda: data.plateau_of({name: each.spec for name, each in results.items()}),
+        lambda: np.zeros(0),
+    )
+    now = {
+        name: judge.decide(evidence)
+        for name, judge in JUDGES.items()
+        if judge.needs and set(judge.needs) <= results.keys()
+    }
+    for verdict in now.values():
+        assert verdict.first is not None
+    published = json.loads(board.read_text(encoding="utf-8"))["verdicts"] if board.exists() else []
+    for each in published:
+        if each["id"] in now:
+            expected = Verdict.from_dict(each)
+            assert (now[each["id"]].outcome, now[each["id"]].reason) == (expected.outcome, expected.reason)
+            assert list(map(str, now[each["id"]].numbers)) == list(map(str, expected.numbers))
+
+
+def test_copied_rows_are_not_trained_again(tmp_path: Path) -> None:
+    from memgrad.experiments.driver import execute
+    from memgrad.experiments.planning.spec import Spec
+    from memgrad.experiments.training.engines.local import LocalEngine
+
+    methods = [{"name": "tuning", "optimizer": "SGD", "lr": [0.1, 0.01], "seeds": [7]}]
+    methods += [{"optimizer": "MemSGD", "memory": "poly:2", "lr": "best of tuning"}]
+    spec = Spec.of({"problem": "logistic", "steps": 4, "seeds": 2, "methods": methods})
+    source, target = Store.open(tmp_path / "a"), Store.open(tmp_path / "b")
+    first = execute(spec, source, LocalEngine(1))
+    assert (first.trained, len(first.runs)) == (4, 4)
+    assert copy_rows(source, target) > 0
+    assert copy_rows(source, target) == 0
+    again = execute(spec, target, LocalEngine(1))
+    assert (again.trained, again.there) == (0, 4)
+    results = results_of(spec, target)
+    assert results.seeds("tuning", 0.1) == (7,)
+    assert results.seeds("MemSGD", results.selected_lr("MemSGD")) == (0, 1)
+    assert results.selected_lr("MemSGD") == results.selected_lr("tuning")
+
+
+def test_a_folder_without_rows_says_which_it_has(tmp_path: Path) -> None:
+    Store.open(tmp_path / "rows" / "laptop")
+    assert published_scales(tmp_path) == ("laptop",)
+    with pytest.raises(FileNotFoundError, match=r"no published rows of the scale 'paper'; it has those of: laptop\."):
+        published_store(tmp_path, "paper")
+
+
+def test_what_is_known_of_the_data_survives_a_round_trip(tmp_path: Path) -> None:
+    shades = np.arange(2 * 3 * 3).reshape(2, 3, 3) / 255
+    DataFacts(211.5, shades).save(tmp_path)
+    again = DataFacts.read(tmp_path)
+    assert again.plateau_of({}) == 211.5
+    np.testing.assert_array_equal(again.originals_of({}), shades)
+    assert DataFacts.read(tmp_path / "nowhere").plateau is None
