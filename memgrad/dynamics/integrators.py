@@ -28,6 +28,9 @@ A plain step, which moves the position by a straight line, overestimates the gro
 (x/2) coth(x/2), x the integral: by 1 % at most.
 """
 
+FASTEST = 1e20
+"""The largest rate times step. The noise of hV is larger than that of X by sqrt(a h/2), and 16 digits hold both."""
+
 _BLOCK_BYTES = 1 << 20  # normals drawn at once: few enough to stay in a core's cache until they are used
 
 
@@ -95,7 +98,7 @@ class Integrator:
         return (self.dt if self.is_ahead else 1.0) * self.equation.push(s, t)
 
     def glide(self, kick: Kick, t0: Array, t1: Array) -> Glide | None:
-        """The coefficients of joint steps, of Y and hV, in place of X and V."""
+        """The coefficients of joint steps, of Y and hV, in place of X and V; chi is that of X."""
         if not self.is_ahead:
             return None
         assert isinstance(self.equation, SecondOrder)
@@ -103,8 +106,7 @@ class Integrator:
         half, a, w, chi = glide(self.equation.damping, self.equation.gain, t0, t1)
         # The step from 0 forgets the old velocity entirely, but the old velocity is the mean of the new one.
         half = np.where(t0 > 0, half / h - 0.5, 0.0)
-        s, _ = points(t0, t1)
-        return Glide(half, a / h + (kick.b - 1) / 2, w + kick.w / 2, chi + self.push(s, t1[:, None]) / 2)
+        return Glide(half, a / h + (kick.b - 1) / 2, w + kick.w / 2, chi)
 
     def step(self, x: Array, v: Array, b: float, w: float, noise: Array | None, spare: Array) -> None:
         """Move positions and velocities by one plain step, in place."""
@@ -259,6 +261,10 @@ class Integrators:
             for i, owner in enumerate(noisy):
                 covariance[:, i, i] = kicks[owner].v
             mix = _triangular_root(covariance)
+            # The noise of Y is that of X and half of hV's. Not before the root: where the velocity forgets fast its
+            # noise is the larger by far, and what is left to X would be rounded away.
+            for row, owner in enumerate(positions, start=len(noisy)):
+                mix[:, row] += mix[:, noisy.index(owner)] / 2
         for row, owner in enumerate(owners):
             volatility = self.each[owner].equation.volatility
             if isinstance(volatility, ScalarNoise):
@@ -345,6 +351,19 @@ def refuse_unstable(equation: Equation, t: float, dt: float) -> None:
         raise ValueError(
             f"Euler-Maruyama with dt={dt!r} is unstable for {equation}: its rate at t={t:g} is {rate:g}, above 1/dt. "
             f"Take a step dt <= {1 / rate:.3g}, or scheme 'exact'."
+        )
+
+
+def refuse_hidden(equation: Equation, t: float, dt: float) -> None:
+    """Refuse steps in which the velocity forgets so fast that its noise would hide the position by rounding."""
+    if not isinstance(equation, SecondOrder):
+        return
+    with np.errstate(all="ignore"):
+        rate = float(equation.damping.rate(np.asarray(t)))
+    if not rate * dt <= FASTEST:
+        raise ValueError(
+            f"{equation} forgets at the rate {rate:.3g} at t={t:g}: with dt={dt!r} rounding would hide its position. "
+            f"Take a step dt <= {FASTEST / rate:.3g}, or gradient flow (gd), the limit of memories that forget at once."
         )
 
 

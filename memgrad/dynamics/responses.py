@@ -46,6 +46,8 @@ def closed_response(equation: Equation, t: Array, curvature: Array) -> Response 
                 return _polynomial(p, t, lam)
             case MemoryFlow(memory=Exponential() as memory) if not np.any(lam):
                 return _exponential_memory(memory.alpha, t, lam)
+            case MemoryFlow(memory=Exponential() as memory) if _forgets_at_once(memory.alpha, t, lam):
+                return _forgetting_at_once(memory.alpha, t, lam)
             case HeavyBallFlow(viscosity=MemoryViscosity(memory=Polynomial(p=q))) if not np.any(lam):
                 return _inverse_time(q, t, lam)
             case HeavyBallFlow(viscosity=ConstantViscosity(alpha=alpha)):
@@ -122,6 +124,23 @@ def _exponential_memory(a: float, t: Array, lam: Array) -> Response:
         t + dilogarithm / a + zero,
         np.where(t == 0, 1, cov) + zero,
         a / 2 / np.tanh(at / 2) + zero,
+    )
+
+
+def _forgets_at_once(a: float, t: Array, lam: Array) -> bool:
+    """Whether terms of the order of 1/(at) and of lambda/a do not reach the fourteenth digit."""
+    return bool(a * t[t > 0].min(initial=np.inf) > 1e14 and a > 1e14 * np.abs(lam).max())
+
+
+def _forgetting_at_once(a: float, t: Array, lam: Array) -> Response:
+    """Gradient flow, with a velocity that is white noise beside its mean: the limit of fast exponential memory."""
+    var_x = _over(-np.expm1(-2 * lam * t), 2 * lam, t)
+    return Response(
+        _over(-np.expm1(-lam * t), lam, t),
+        np.exp(-lam * t),
+        var_x,
+        np.where(t == 0, 1, np.exp(-2 * lam * t) / 2),  # half the growth of Var X, which begins as t, not t/2
+        a / 2 + 0 * var_x,
     )
 
 

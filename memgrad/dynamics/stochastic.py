@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.equations import Equation
-from memgrad.dynamics.integrators import EULER, refuse_unstable, together
+from memgrad.dynamics.integrators import EULER, refuse_hidden, refuse_unstable, together
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.record import Observable, Recorder
 from memgrad.dynamics.results import Ensemble
@@ -159,8 +159,11 @@ def simulate_together(
     lanes = [slice(first, min(first + LANE, paths)) for first in range(0, paths, LANE)]
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in range(len(lanes))]
     done, total, normals = 0, int(grid.stops[-1]), 0
-    if scheme in EULER and start is None:
-        for equation in equations:
+    for equation in equations:
+        if scheme not in EULER:
+            for time in (grid.dt, total * grid.dt):
+                refuse_hidden(equation, time, grid.dt)
+        elif start is None:
             refuse_unstable(equation, total * grid.dt, grid.dt)
     with np.errstate(all="ignore"), ThreadPoolExecutor(_threads(threads, len(lanes))) as pool:
         for i, stop in enumerate(grid.stops.tolist()):
