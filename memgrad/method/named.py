@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from memgrad.memory import COLD, SUM, Exponential, Gain, Instantaneous, Memory, Mixture, Polynomial, RampedExponential
+from memgrad.memory import (
+    COLD,
+    SUM,
+    Exponential,
+    Gain,
+    Instantaneous,
+    Memory,
+    Mixture,
+    Part,
+    Polynomial,
+    RampedExponential,
+)
 from memgrad.memory.gain_factors import Nadam
 from memgrad.memory.gains import Term
 from memgrad.memory.kinds import as_real
@@ -23,6 +34,11 @@ def _exponential(owner: str, name: str, beta: float) -> Memory:
 def _complement(share: float) -> float:
     """1 - share to 15 digits, so that 1 - 0.85 is written 0.15."""
     return float(f"{1 - share:.15g}")
+
+
+def _mixture(*parts: tuple[Gain | float, Memory]) -> Mixture:
+    """The sum of memories with gains, of which some may be 0: a product with 0 alone would be no mixture."""
+    return Mixture(tuple(Part(Gain.of(gain), memory) for gain, memory in parts))
 
 
 def _pair(owner: str, betas: Sequence[float]) -> tuple[Memory, Memory]:
@@ -125,7 +141,7 @@ def qhm(nu: float = 0.7, beta: float = 0.999) -> Method:
     if isinstance(nu, bool) or not 0 <= nu <= 1:
         raise ValueError(f"qhm needs 0 <= nu <= 1, got nu={nu!r}.")
     memory = _exponential("qhm", "beta", beta)
-    return Method(_complement(nu) * INST + nu * (Mixture.of(INST) if memory == INST else COLD * memory))
+    return Method(_mixture((_complement(nu), INST), (nu if memory == INST else nu * COLD, memory)))
 
 
 def aggmo(betas: Sequence[float] = (0.0, 0.9, 0.99)) -> Method:
@@ -168,9 +184,8 @@ def dana(delta: float = 8.0, kappa: float = 0.85, *, scale: float = 1.0) -> Meth
 def _growing(owner: str, delta: float, kappa: float, scale: float) -> Mixture:
     if isinstance(kappa, bool) or not 0 <= kappa <= 1:
         raise ValueError(f"{owner} needs 0 <= kappa <= 1, got kappa={kappa!r}.")
-    return INST + scale * Gain.power(_complement(kappa)) * Polynomial(
-        as_real(owner, "delta", delta, "a finite degree delta > 0")
-    )
+    memory = Polynomial(as_real(owner, "delta", delta, "a finite degree delta > 0"))
+    return _mixture((1.0, INST), (scale * Gain.power(_complement(kappa)), memory))
 
 
 # --- adaptive methods ------------------------------------------------------------------------------------------------
@@ -337,7 +352,7 @@ def ademamix(
     if ramp is not None:
         slow = RampedExponential(betas[2], start=betas[0], steps=ramp)
         gain = gain * Gain.ramp(ramp)
-    return Method(first + gain * slow, second, eps=eps, weight_decay=WeightDecay(weight_decay))
+    return Method(_mixture((1.0, first), (gain, slow)), second, eps=eps, weight_decay=WeightDecay(weight_decay))
 
 
 def adana(

@@ -18,10 +18,13 @@ from memgrad.optim.memsgd import MemSGD
 from memgrad.optim.options import Group
 
 
-@lru_cache(maxsize=256, typed=True)  # delta=True equals delta=1.0, and must be refused all the same
-def _derived(make: Callable[..., Method], /, **options: Any) -> tuple[Group, float | str]:
-    """The memories that follow from the options of a method, and its weight decay."""
-    method = make(**options)
+@lru_cache(maxsize=256)
+def _derived(make: Callable[..., Method], options: tuple[tuple[str, Any], ...], _: str) -> tuple[Group, float | str]:
+    """The memories that follow from the options of a method, and its weight decay.
+
+    The options come once more as text: 1 and True are equal, but one of them is refused.
+    """
+    method = make(**dict(options))
     memories = {"memory": str(method.mixture)}
     if method.second_memory is not None:
         memories["second_memory"] = str(method.second_memory)
@@ -46,7 +49,7 @@ class NamedMethod(MemoryOptimizer):
         # A checkpoint may hold a list where there was a tuple.
         options = {name: tuple(v) if isinstance(v := group[name], list) else v for name in self.constructor_options}
         try:
-            memories, decay = _derived(type(self)._named, **options)
+            memories, decay = _derived(type(self)._named, tuple(options.items()), repr(options))
         except TypeError as error:
             raise TypeError(f"{type(self).__name__} got {options!r}: {error}") from None
         except ValueError as error:

@@ -59,3 +59,21 @@ def test_a_checkpoint_without_momentum_is_not_one_of_heavy_ball(kind: Any) -> No
     with pytest.raises(ValueError, match=rf"not one of {kind.__name__}: group 0 of the checkpoint lacks"):
         optimizer.load_state_dict(saved)
     assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "accepted", "refused"),
+    [
+        (ADana, "delta", 1, True),
+        (AggMo, "betas", (0, 0.9), (False, 0.9)),
+        (QHM, "nu", 1, True),
+        (QHM, "beta", 0, False),
+    ],
+)
+def test_a_value_is_refused_though_an_equal_one_was_accepted_before(
+    kind: Any, option: str, accepted: Any, refused: Any
+) -> None:
+    """True is 1 and False is 0, for a cache too."""
+    kind([Parameter(torch.ones(3))], **{option: accepted})
+    with pytest.raises((TypeError, ValueError), match=kind.__name__):
+        kind([Parameter(torch.ones(3))], **{option: refused})
