@@ -26,12 +26,12 @@ Data = dict[str, Any]
 class Memory(ABC):
     r"""How past gradients are weighted, in discrete and in continuous time.
 
-    A memory is an increasing sequence $M_0 = 0 < M_1 < M_2 < \dots$; the gradient of step $j$ has at step $k$ the
+    A memory is an increasing sequence $M_0 = 0 < M_1 < M_2 < \dots$; at step $k$, the gradient of step $j$ has the
     weight $w(j,k) = (M_{j+1} - M_j)/M_{k+1}$, so that the weights sum to 1. Averages are kept by the recursion
 
     $$u_k = b_k u_{k-1} + (1 - b_k)\, g_k, \qquad b_k = M_k/M_{k+1}, \qquad k = 0, 1, 2, \dots$$
 
-    $b_0 = 0$ makes $u_0 = g_0$, so no bias correction is needed, ever. In continuous time $M$ is the memory function
+    $b_0 = 0$ makes $u_0 = g_0$, so no bias correction is ever needed. In continuous time $M$ is the memory function
     $m(t)$ of the paper, with the weights $\dot m(s)/m(t)$.
 
     `decay` ($b_k$) and `fresh` ($1 - b_k$) take a Python int, a numpy array, a torch tensor or a JAX array, and return
@@ -58,7 +58,7 @@ class Memory(ABC):
     decay_formula: ClassVar[str]
     """b_k in plain text."""
     _takes_integers_only: ClassVar[bool] = False
-    """Whether its formulas have no values between the steps, so that a long past has to be walked over."""
+    """Whether the formulas are defined only at integer steps, so that a long past must be summed step by step."""
 
     # --- discrete time -------------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class Memory(ABC):
     def passport(self, k: int, *, progress: Progress | None = None) -> Passport:
         """What the memory amounts to at step k: mean age, half-life, effective sample size and more.
 
-        Closed forms where they are known; otherwise sums over the past, gradient by gradient up to step 131,072 and by
-        panels beyond (`memgrad.memory.long_past`), which take milliseconds at any k. Only decays that are a function
-        in code have to be visited one by one. The sums call `progress(done, total)` as they go.
+        Uses closed forms where they are known. Otherwise it sums over the past, gradient by gradient up to step 131,072
+        and by panels beyond (`memgrad.memory.long_past`), which takes milliseconds at any k. Only decays given by a
+        function in code must be evaluated one by one. `progress(done, total)` is called during the summation.
 
         Example:
             >>> print(Memory.parse("exp:0.9").passport(1000))
@@ -136,7 +136,7 @@ class Memory(ABC):
 
     @abstractmethod
     def _decay(self, k: Any, xp: Any) -> Any:
-        """b_k for a float k >= 0 of the kind that the functions of `xp` take."""
+        """b_k for a float k >= 0 of the kind that the functions of `xp` accept."""
 
     @abstractmethod
     def _fresh(self, k: Any, xp: Any) -> Any:
@@ -193,7 +193,7 @@ class Memory(ABC):
                 f"{self} is a discrete memory: it has decays b_k but no memory function m(t). "
                 f"Give Sampled(m, dm, h) a memory function with these decays to use it in continuous time."
             )
-        # A Python time beside an array one becomes an array like it.
+        # A Python number that comes with an array becomes an array of the same kind.
         like = next((t for t in times if namespace_of(t) is not Floats), times[0])
         times = tuple(like * 0.0 + t if namespace_of(t) is Floats else t for t in times)
         xp = namespace_of(like)
@@ -204,7 +204,7 @@ class Memory(ABC):
 
     @property
     def is_code(self) -> bool:
-        """Whether the memory is made of functions, and so has no text form that `parse` reads.
+        """Whether the memory is defined by functions, so that `parse` cannot read its text form.
 
         Example:
             >>> Memory.parse("poly:2").is_code
@@ -260,10 +260,11 @@ class Memory(ABC):
         r"""The memory with a given mean age at every step, in one buffer: $b_k = a_k/(1 + a_{k-1})$.
 
         Args:
-            age: The mean age in steps, a number > 0, which a plain average reaches first (see `Aged`); or the ages
-                $a_0 = 0, a_1, \dots$ themselves, as a sequence or a function of k, with $0 \le a_k < 1 + a_{k-1}$.
-            to: The age to anneal a number to, linearly.
-            start: The step at which that begins.
+            age: The mean age in steps, a number > 0; the memory is a plain average until it is that old (see `Aged`).
+                Or the ages $a_0 = 0, a_1, \dots$ themselves, as a sequence or a function of k, with
+                $0 \le a_k < 1 + a_{k-1}$.
+            to: The age to which a constant `age` is annealed, linearly.
+            start: The step at which the annealing begins.
             end: The step at which it is complete.
 
         Example:
@@ -294,7 +295,7 @@ class Memory(ABC):
         return write(self.family, self._parameters(), self._required())
 
     def _parameters(self) -> Data:
-        """The constructor's arguments that rebuild this memory; those at their default are left out."""
+        """The constructor arguments that rebuild this memory, except those that have their default value."""
         values = {field.name: getattr(self, field.name) for field in self._fields()}
         defaults = {field.name: field.default for field in self._fields()}
         return {name: value for name, value in values.items() if value != defaults[name]}
@@ -309,7 +310,7 @@ class Memory(ABC):
 
     @classmethod
     def _required(cls) -> Sequence[str]:
-        """The parameters a text form must give, in the order in which they may be given without their names."""
+        """The parameters that a text form must give, in the order in which they may be given without names."""
         return [field.name for field in cls._fields() if field.default is dataclasses.MISSING]
 
     @classmethod

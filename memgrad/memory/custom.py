@@ -1,4 +1,4 @@
-"""Memories that a user defines: a memory function, or the decays themselves."""
+"""User-defined memories: by a memory function, or by the decays themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _quadrature() -> tuple[tuple[float, float], ...]:
     Over one step in which m at most doubles, 16 points integrate dm to rounding: the nearest singularity of a memory
     function, at t = 0, is then at least a step away.
     """
-    from numpy.polynomial.legendre import leggauss  # a tenth of the time that importing memgrad takes
+    from numpy.polynomial.legendre import leggauss  # here, because it takes a tenth of the time of importing memgrad
 
     return tuple(((1 + x) / 2, w / 2) for x, w in zip(*(a.tolist() for a in leggauss(16)), strict=True))
 
@@ -30,20 +30,21 @@ def _quadrature() -> tuple[tuple[float, float], ...]:
 @final
 @dataclass(frozen=True, init=False)
 class Sampled(Memory):
-    r"""Any memory function a user writes, sampled every $h$: $b_k = m(kh)/m((k+1)h)$.
+    r"""A memory given by any memory function, sampled every $h$: $b_k = m(kh)/m((k+1)h)$.
 
     $1 - b_k$ is the integral of `dm` over the step divided by $m$ (Gauss-Legendre) where $b_k > 1/2$, so it does not
     cancel for long memories. The functions are called with a Python float or with the kind of array that `decay` gets:
-    write them with operators, or with functions that take that kind.
+    write them with operators, or with functions that accept that kind.
 
-    Checked at construction, at the first 100 steps and at log-spaced ones up to `steps`: m(0) = 0, m finite and
-    increasing, and dm its derivative.
+    The constructor checks, at the first 100 steps and at log-spaced steps up to `steps`, that m(0) = 0, that m is
+    finite and increasing, and that dm is its derivative.
 
     Args:
-        m: The memory function, from 0 upwards.
+        m: The memory function, for t >= 0.
         dm: Its derivative.
         h: Time between two steps, finite and > 0.
-        steps: How far the functions are checked. Beyond, a value that is not finite raises an error when it occurs.
+        steps: The number of steps up to which the functions are checked. Beyond it, a value that is not finite raises
+            an error when it occurs.
 
     Example:
         >>> memory = Sampled(lambda t: t**2, lambda t: 2 * t, h=0.1)
@@ -88,7 +89,7 @@ class Sampled(Memory):
         except TypeError as error:
             raise TypeError(
                 f"m and dm must also take numpy arrays: write them with operators or numpy's functions, "
-                f"as np.log1p in place of math.log1p ({error})."
+                f"such as np.log1p instead of math.log1p ({error})."
             ) from error
         self._refuse(~np.isfinite(m_next), t, m_next, "m(t) must be finite")
         self._refuse(~(m_next > m), t, m_next, "m(t) must increase from each step to the next")
@@ -117,11 +118,11 @@ class Sampled(Memory):
     def _fresh(self, k: Any, xp: Any) -> Any:
         b = self._ratio(k, xp)
         fresh = xp.where(b < 0.5, 1 - b, self._integral_of_dm(k) / self.function((k + 1) * self.h))
-        return float(fresh) if xp is Floats else fresh[()]  # np.where makes an array of a scalar
+        return float(fresh) if xp is Floats else fresh[()]  # np.where turns a scalar into an array
 
     def _ratio(self, k: Any, xp: Any) -> Any:
         try:
-            with quietly(np if xp is Floats else xp):  # a function of numpy's warns of a Python float's overflow too
+            with quietly(np if xp is Floats else xp):  # numpy's functions also warn if a Python float overflows
                 b = self.function(k * self.h) / self.function((k + 1) * self.h)
         except OverflowError:
             b = math.nan
@@ -136,7 +137,7 @@ class Sampled(Memory):
         return self.function(t)
 
     def _dm(self, t: Any, xp: Any) -> Any:
-        return self.derivative(t) + 0 * t  # a constant derivative may not have looked at t
+        return self.derivative(t) + 0 * t  # dm may be a constant, which ignores the kind of t
 
     def _rate(self, t: Any, xp: Any) -> Any:
         return self._dm(t, xp) / self.function(t)
@@ -161,12 +162,12 @@ class Sampled(Memory):
 @final
 @dataclass(frozen=True)
 class FromDecays(Memory):
-    r"""Any decays: $b_k$ from a sequence, or from a function of k.
+    r"""A memory given by its decays: $b_k$ from a sequence, or from a function of k.
 
     Args:
         b: Decays $b_0, b_1, \dots$, with $b_0 = 0$ and $0 \le b_k < 1$; or a function that takes a Python int k and
-            returns $b_k$ (for torch or JAX steps it is called with the tensor). A sequence ends: a step past its end
-            is an error, or NaN where the steps are torch or JAX arrays.
+            returns $b_k$ (steps that are torch or JAX arrays are passed to it as they are). A step past the end of a
+            sequence raises an error, or gives NaN if the steps are torch or JAX arrays.
 
     Example:
         >>> FromDecays([0.0, 0.5, 0.5]).weights(2)

@@ -53,7 +53,7 @@ class Exponential(Memory):
     def from_alpha(cls, alpha: float, h: float = 1.0) -> Exponential:
         r"""The exponential memory with forgetting rate $\alpha$, sampled every $h$: $\beta = e^{-\alpha h}$.
 
-        Exact where $\beta$ rounds to 1 or to 0, because $\alpha h$ is kept.
+        The result is exact even where $\beta$ rounds to 1 or to 0, because $\alpha h$ is kept.
 
         Args:
             alpha: Rate of forgetting, finite and > 0.
@@ -82,7 +82,7 @@ class Exponential(Memory):
 
     def _fresh(self, k: Any, xp: Any) -> Any:
         x = self.alpha * self.h
-        # The numerator in the precision of the denominator, so that their ratio is exactly 1 at k = 0.
+        # The numerator has the precision of the denominator, so that their ratio is exactly 1 at k = 0.
         return xp.expm1(-x * (k * 0.0 + 1)) / xp.expm1(-x * (k + 1))
 
     def _cold(self, k: Any, xp: Any) -> Any:
@@ -104,7 +104,7 @@ class Exponential(Memory):
         x = self.alpha * self.h
         if x >= 0.25:
             mean_age = 1 / Floats.expm1(x) - (k + 1) / Floats.expm1((k + 1) * x)
-        else:  # the poles 1/x of both terms cancel; leave them out
+        else:  # the poles 1/x of the two terms cancel, so they are left out
             mean_age = _exp_sum_remainder(x) - (k + 1) * _exp_sum_remainder((k + 1) * x)
 
         return Statistics(mean_age, self._half_life(k), math.tanh(x / 2) / math.tanh((k + 1) * x / 2))

@@ -79,7 +79,7 @@ class Polynomial(Memory):
         return Statistics(k / (self.p + 1), self._half_life(k), squares[int(self.p)]())
 
     def _half_life(self, k: int) -> int:
-        """The half-life for an integer p, in integers."""
+        """The half-life for an integer p, in integer arithmetic."""
 
         def big_m(n: int) -> int:  # M_n = n (n+1) ... (n+p-1)
             return math.prod(range(n, n + int(self.p)))
@@ -215,7 +215,7 @@ class Stretched(Memory):
         object.__setattr__(self, "h", h)
 
     def _exponents(self, k: Any, xp: Any) -> tuple[Any, Any]:
-        """t_{k+1}^alpha, and its difference to t_k^alpha without cancellation."""
+        """t_{k+1}^alpha, and its difference from t_k^alpha without cancellation."""
         newer = xp.pow((k + 1) * self.h, self.alpha)
         return newer, newer * -xp.expm1(self.alpha * xp.log1p(-1 / (k + 1)))
 

@@ -31,10 +31,10 @@ class Factor(ABC):
         """Its value for a float k >= 0 of the kind that the functions of `xp` accept."""
 
     needs_memory: ClassVar[bool] = False
-    """Whether its value depends on the memory beside it."""
+    """Whether its value depends on the memory that it multiplies."""
 
-    def check(self, memory: Memory) -> None:  # noqa: B027  # most factors go with any memory
-        """Refuse a memory that the factor has no value for."""
+    def check(self, memory: Memory) -> None:  # noqa: B027  # most factors are defined for any memory
+        """Raise an error if the factor is not defined for this memory."""
 
     def __str__(self) -> str:
         return self.name
@@ -47,7 +47,7 @@ class Factor(ABC):
 @final
 @dataclass(frozen=True)
 class Power(Factor):
-    r"""$(1+k)^a$: a gain that grows, as that of Nesterov's method ($a = 1$), DANA and ADana ($a = 1-\kappa$), or falls.
+    r"""$(1+k)^a$: a gain that grows, as in Nesterov's method ($a = 1$), DANA and ADana ($a = 1-\kappa$), or falls.
 
     Args:
         exponent: $a$, a finite number.
@@ -99,7 +99,7 @@ class Ramp(Factor):
 @final
 @dataclass(frozen=True)
 class Sum(Factor):
-    r"""$1/(1-b_k)$: the gain at which the newest gradient weighs 1, so that gradients are *summed*, not averaged.
+    r"""$1/(1-b_k)$: with this gain the newest gradient has weight 1, so gradients are *summed*, not averaged.
 
     `sum*exp:0.9` is heavy ball with momentum 0.9, whose gain is $(1-\beta^{k+1})/(1-\beta)$; `sum*poly:4` is heavy ball
     with the momentum $k/(k+3)$, whose gain is $(k+4)/4$.
@@ -118,7 +118,7 @@ class Sum(Factor):
 class Cold(Factor):
     r"""$1 - \prod_{h \le k} \beta_h$: the gain of an exponential average that starts from 0 and is not corrected.
 
-    `cold*exp:0.9` is the plain moving average, with the gain $1 - \beta^{k+1}$, as QHM and AdEMAMix have it.
+    `cold*exp:0.9` is the plain moving average, with the gain $1 - \beta^{k+1}$, as in QHM and AdEMAMix.
     """
 
     name: ClassVar[str] = "cold"
@@ -129,11 +129,11 @@ class Cold(Factor):
         if not hasattr(memory, "_cold"):
             raise ValueError(
                 f"a cold start needs an exponential memory, such as 'cold*exp:0.9', got {memory}: "
-                f"another memory has no constant decay to start from 0 with."
+                f"other memories have no constant decay."
             )
 
     def at(self, k: Any, xp: Any, memory: Memory) -> Any:
-        return memory._cold(k, xp)  # type: ignore[attr-defined]  # `check` has seen it
+        return memory._cold(k, xp)  # type: ignore[attr-defined]  # `check` has made sure of it
 
 
 @final
@@ -147,7 +147,7 @@ class Nadam(Factor):
     Args:
         beta: $\beta$, 0 <= beta < 1.
         psi: $\psi$, the rate at which the momentum rises, finite and >= 0.
-        ahead: Which of the two it is.
+        ahead: Whether it is the second of the two.
     """
 
     beta: float
@@ -196,7 +196,7 @@ class Function(Factor):
     """A gain that a user writes, as a function of the step k.
 
     Args:
-        function: Takes k (a Python int, or the array or tensor that it is asked for) and returns a number >= 0.
+        function: Takes k (a Python int, or an array or tensor of steps) and returns a number >= 0.
     """
 
     function: Callable[[Any], Any]

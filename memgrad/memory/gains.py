@@ -24,7 +24,7 @@ FAR = 10**9
 @final
 @dataclass(frozen=True)
 class Term:
-    """A number times factors: what stands before a memory in the text form of a mixture."""
+    """A number times factors: what precedes a memory in the text form of a mixture."""
 
     scale: float = 1.0
     factors: tuple[Factor, ...] = ()
@@ -51,12 +51,12 @@ class Term:
 class Gain:
     r"""How strongly a memory counts at step k: a sum of terms, each a number times factors such as $(1+k)^a$.
 
-    Gains are made by `Gain.constant`, `Gain.power`, `Gain.ramp`, `Gain.of` (a function), and the constants `SUM` (heavy
-    ball's, which depends on the memory) and `COLD`. They are multiplied with each other, with numbers, and with
-    memories.
+    Make gains with `Gain.constant`, `Gain.power`, `Gain.ramp` and `Gain.of` (a function), or use the constants `SUM`
+    (heavy ball's gain, which depends on the memory) and `COLD`. Gains can be multiplied by each other, by numbers, and
+    by memories.
 
     Args:
-        terms: The terms of the sum; those that differ in the number alone are added up.
+        terms: The terms of the sum; terms that differ only in their number are combined.
 
     Example:
         >>> from memgrad import Polynomial
@@ -120,10 +120,10 @@ class Gain:
         return cls((Term(1.0, (Function(value),)),)) if callable(value) else cls.constant(value)
 
     def __call__(self, k: Any, memory: Memory) -> Any:
-        """The gain at step k, in the kind of k, beside this memory."""
+        """The gain of this memory at step k, in the kind of k."""
         if type(k) is int and k >= 0:
             value = self._at(float(k), Floats, memory)
-            # As an optimizer asks at every step, without numpy.
+            # The path of the optimizers, which need it at every step: without numpy.
             return value if type(value) is float and 0 <= value < math.inf else self._checked(value, k)
         k, xp = as_steps(k), namespace_of(k)
         with quietly(xp):
@@ -144,7 +144,7 @@ class Gain:
         return values
 
     def check(self, memory: Memory) -> None:
-        """Refuse the gain where it has no value beside this memory, or where it overflows."""
+        """Raise an error if the gain is not defined for this memory, or overflows."""
         for term in self.terms:
             for factor in term.factors:
                 factor.check(memory)
@@ -157,7 +157,7 @@ class Gain:
 
     @property
     def fixed(self) -> float | None:
-        """Its value where that is the same at every step.
+        """Its value if it is the same at every step, otherwise `None`.
 
         Example:
             >>> Gain.constant(5).fixed, Gain.power(1).fixed
@@ -168,7 +168,7 @@ class Gain:
 
     @property
     def is_code(self) -> bool:
-        """Whether a part of it is a function, and so has no text form that can be read back."""
+        """Whether any part of it is a function, so that its text form cannot be read back."""
         return any(factor.is_code for term in self.terms for factor in term.factors)
 
     def __add__(self, other: Gain | float) -> Gain:
@@ -184,7 +184,7 @@ class Gain:
         if isinstance(other, int | float | np.integer | np.floating):
             other = Gain.constant(float(other))
         if not isinstance(other, Gain):
-            return NotImplemented  # a memory or a mixture knows how
+            return NotImplemented  # the memory or the mixture multiplies
         pairs = [(a, b) for a in self.terms for b in other.terms]
         return Gain(tuple(Term(a.scale * b.scale, a.factors + b.factors) for a, b in pairs))
 

@@ -1,6 +1,6 @@
 r"""Sums over the past of a memory or a mixture: every statistic of a passport, at any step.
 
-A short past is walked over, gradient by gradient. In a long one, ages $a = 0, 1, \dots$ are summed one by one among the
+A short past is summed gradient by gradient. In a long one, ages $a = 0, 1, \dots$ are summed one by one among the
 newest and the oldest gradients, and by panels in between, each a quarter as long as its distance to either end. In a
 panel $-\log b_{k-a}$ is a polynomial in $a$ up to rounding, and the Euler-Maclaurin formula sums a polynomial over
 integers exactly. This gives $R(a) = M_{k+1-a}/M_{k+1}$, the share of the weights that is at least $a$ steps old, for
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 WALKED = 1 << 17
-"""Up to this step the past is walked over, gradient by gradient."""
+"""Up to this step, the past is summed gradient by gradient."""
 
-_BLOCK = 1 << 16  # gradients per array where the past is walked over
+_BLOCK = 1 << 16  # gradients per array where they are summed one by one
 _ENDS = 4096  # gradients at either end that are summed one by one
 _SHORTEST = 512  # a panel with fewer is summed one by one
 _DEGREE = 24
@@ -58,13 +58,15 @@ def sum_the_past(
         name: What the passport is of, for errors.
         k: The step.
         parts: The gains at step k, finite and >= 0, with their memories; a memory is one part with gain 1.
-        progress: Called with (gradients done, gradients in all) as the sums grow.
-        to_the_first: Whether the first gradient's weight is wanted too; otherwise the sums end where all older
-            gradients weigh too little to matter.
-        block: How many gradients are walked over at once.
+        progress: Called with (gradients done, total number of gradients) during the summation.
+        to_the_first: Whether to compute the first gradient's weight too; otherwise the sums end once the remaining
+            weights are negligible.
+        block: The number of gradients per array.
     """
-    if k > 10**100:  # squares of weights would leave the floats
-        raise ValueError(f"the passport of {name} is known up to step k=1e100, got k={k:.3g}; ask for a smaller k.")
+    if k > 10**100:  # squares of weights would underflow
+        raise ValueError(
+            f"the passport of {name} can be computed up to step k=1e100, got k={k:.3g}; ask for a smaller k."
+        )
     past = Past(name, k, parts, progress, to_the_first)
     while not past.is_complete:
         rest = k + 1 - past.age
@@ -81,7 +83,7 @@ def sum_the_past(
 
 
 class Past:
-    """What is known of the gradients of ages 0, ..., age - 1."""
+    """The sums over the gradients of ages 0, ..., age - 1."""
 
     def __init__(
         self, name: str, k: int, parts: Sequence[tuple[float, Memory]], progress: Progress | None, to_the_first: bool
@@ -93,7 +95,7 @@ class Past:
         self.in_code = next((memory for memory in self.memories if memory._takes_integers_only), None)
         self.is_walked = k <= WALKED or self.in_code is not None
         self.half = (0.5 + (_TIE_IN_A_WALK if self.is_walked else _TIE_IN_PANELS)) * self.gain
-        self.left = np.ones(len(parts))  # R_i(age): of each part, the share of what is not yet seen
+        self.left = np.ones(len(parts))  # R_i(age): for each part, the share of the weight not yet summed
         self.age = self.walked = 0
         self.ages = self.squares = self.newest_weight = self.first_weight = 0.0
         self.half_life: int | None = None if self.gain else 0
@@ -106,7 +108,7 @@ class Past:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all gradients are seen, or those that are not weigh too little to matter."""
+        """Whether all gradients are summed, or the weights of the rest are negligible."""
         if self.half_life is None or self.to_the_first:
             return not self.memories
         weight = float(self.gains @ self.left)
@@ -128,7 +130,7 @@ class Past:
         self._add(float(older.sum()), float(weights @ weights), after[:, -1], count)
 
     def leap(self, count: int) -> bool:
-        """Add this many gradients as a panel, and say whether that was possible."""
+        """Add this many gradients as a panel, and return whether that was possible."""
         nodes, rule = _rule()
         loss, fresh = self._at(count * (nodes + 1) / 2)
         lost = rule.sums(loss, count)  # from the panel's beginning to each node
@@ -149,7 +151,7 @@ class Past:
         return True
 
     def _add(self, ages: float, squares: float, left: Numbers, count: int) -> None:
-        self.ages += ages  # the mean of an age is the sum over a of its chance to be above a
+        self.ages += ages  # the mean age is the sum over a of the share older than a
         self.squares += squares
         self.left = left
         self.age += count
@@ -158,15 +160,15 @@ class Past:
             self.progress(self.age, self.k + 1)
 
     def _drop_what_is_forgotten(self) -> None:
-        """Leave out the parts of which nothing is left; `inst` has nothing beyond age 0."""
+        """Drop the parts without remaining weight; `inst` has none beyond age 0."""
         alive = self.left * self.gains > 0
         self.memories = [memory for memory, is_alive in zip(self.memories, alive, strict=True) if is_alive]
         self.gains, self.left = self.gains[alive], self.left[alive]
 
     def _at(self, older: Numbers) -> tuple[Numbers, Numbers]:
-        """-log b and 1 - b of each part, for gradients this much older than the newest that is not seen."""
+        """-log b and 1 - b of each part, for gradients this much older than the newest one not yet summed."""
         with np.errstate(all="ignore"):
-            j = np.maximum(float(self.k - self.age) - older, 0.0)  # not k - age: ages of 1e15 are not exact between
+            j = np.maximum(float(self.k - self.age) - older, 0.0)  # first k - age: sums near 1e15 are not exact
             fresh, decay = (
                 np.array([getattr(memory, formula)(j, np) + 0 * j for memory in self.memories])
                 for formula in ("_fresh", "_decay")
@@ -174,7 +176,7 @@ class Past:
             return np.where(fresh < 0.5, -np.log1p(-fresh), -np.log(decay)), fresh
 
     def _refuse_a_long_walk(self, count: int) -> None:
-        """Say what a passport would take where it will not end soon, and nobody watches its progress."""
+        """Raise an error with the expected time if a sum would take long and nothing shows its progress."""
         self.walked += count
         rest = self.k + 1 - self.age
         if self.in_code is None and self.walked > _PATIENCE:
@@ -183,9 +185,9 @@ class Past:
                 f"because it is not smooth in k: about {duration(rest * 2e-7)}. Ask for a smaller k."
             )
         if self.in_code is not None and self.progress is None and self.age >= 1 << 20 and self.k >= 1 << 24:
-            raise ValueError(  # after some seconds, where all would take about a minute or more
+            raise ValueError(  # raised after some seconds if the whole sum would take about a minute or more
                 f"the passport of {self.name} at step k={self.k} needs the decay of {self.in_code} at every step, "
-                f"because that is a function in code that takes integers: about {duration((self.k + 1) * 3e-6)}. Ask "
+                f"because it is a function in code that takes integers: about {duration((self.k + 1) * 3e-6)}. Ask "
                 f"for a smaller k; give Sampled(m, dm, h) a memory function, whose passport takes no time; or pass "
                 f"progress=... and wait."
             )
@@ -206,7 +208,7 @@ class _Rule:
         self.parts = [(each - each[0]) @ self.coefficients for each in values]
 
     def sums(self, values: Numbers, count: int) -> Numbers:
-        """The sums over the integers from the panel's beginning up to, but without, each point."""
+        """The sums over the integers from the panel's beginning up to, but excluding, each point."""
         d = 2 / count
         factors = (1 / d, -1 / 2, d / 12, -(d**3) / 720, d**5 / 30240)
         return np.asarray(sum(factor * (values @ part.T) for factor, part in zip(factors, self.parts, strict=True)))
@@ -229,7 +231,7 @@ def _rule() -> tuple[Numbers, _Rule]:
 
 
 def first_true(reached: Callable[[int], bool], last: int) -> int:
-    """The smallest number in 0..last for which a condition holds that, once it does, goes on; it holds at `last`."""
+    """The smallest number in 0..last that satisfies a condition; so must all larger numbers."""
     low, high = -1, last
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-r"""Several memories at once, each with a gain: what momentum methods with acceleration are made of."""
+r"""Sums of memories, each with a gain: accelerated momentum methods have this form."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Mixture:
 
     @property
     def memory(self) -> Memory | None:
-        """The memory that it is, where it has one part with gain 1."""
+        """The memory itself if the mixture has one part, with gain 1; otherwise `None`."""
         only = self.parts[0]
         return only.memory if len(self.parts) == 1 and only.gain.fixed == 1 else None
 
@@ -126,12 +126,12 @@ class Mixture:
 
     @property
     def averages(self) -> tuple[Part, ...]:
-        """The parts that need a buffer each: all but `inst`."""
+        """The parts that need a buffer each: all except `inst`."""
         return tuple(part for part in self.parts if not isinstance(part.memory, Instantaneous))
 
     @property
     def is_normalized(self) -> bool:
-        """Whether its gain is 1 at every step, by its form: constant gains that sum to 1.
+        """Whether its gains are constant and sum to 1.
 
         Example:
             >>> Mixture.parse("0.5*inst + 0.5*exp:0.9").is_normalized
@@ -155,7 +155,7 @@ class Mixture:
     def influence(self, s: Any, t: Any, *, h: float = 1.0) -> Any:
         r"""The weight density $\sum_i \gamma_i(t/h)\, \dot m_i(s)/m_i(t)$ of the gradient at time s, at time t.
 
-        The limit of `weights` for steps of length $h \to 0$ at $t = kh$, where all parts but `inst` have a memory
+        The limit of `weights` for steps of length $h \to 0$ at $t = kh$, if all parts except `inst` have a memory
         function; the part `inst` adds a point mass of its gain at $s = t$.
 
         Example:
@@ -194,7 +194,7 @@ class Mixture:
 
     @property
     def is_code(self) -> bool:
-        """Whether a memory or a gain in it is a function, and so has no text form that can be read back."""
+        """Whether a memory or a gain in it is a function, so that its text form cannot be read back."""
         return any(part.memory.is_code or part.gain.is_code for part in self.parts)
 
     def to_dict(self) -> Data:

@@ -21,15 +21,15 @@ class Aged(Memory):
     r"""The memory with a given mean age $a_k$, constant or annealed: $b_k = a_k/(1 + a_{k-1})$, in one buffer.
 
     The mean age of any memory obeys $A_k = b_k (1 + A_{k-1})$, $A_0 = 0$, so these decays give exactly the ages
-    $a_k = \min(k/2, \text{target}_k)$: a plain average of all gradients until that is old enough, then the target. The
-    target is `age` up to the step `start`, then changes linearly to `to` at the step `end`, and stays.
+    $a_k = \min(k/2, \text{target}_k)$: a plain average of all gradients until it is old enough, then the target. The
+    target is `age` up to the step `start`, then changes linearly to `to` at the step `end`, and stays there.
 
     Args:
-        age: The mean age in steps, finite and > 0. A constant one is, in the long run, `exp:beta` with
+        age: The mean age in steps, finite and > 0. A memory of constant age is, in the long run, `exp:beta` with
             $\beta/(1-\beta)$ = `age`.
         to: The age to anneal to, finite and > 0; `age` by default.
         start: The step at which the change begins, >= 0.
-        end: The step at which it is complete, > `start`; needed where `to` is given. The age may rise by less than 1
+        end: The step at which it is complete, > `start`; required if `to` is given. The age may rise by less than 1
             per step.
 
     Example:
@@ -57,7 +57,7 @@ class Aged(Memory):
             object.__setattr__(self, "start", as_real(who, "start", self.start, "a finite start >= 0"))
         if self.to is None or self.end is None:
             if self.start:
-                raise ValueError(f"{who} takes a start where it has an age to change to, got start={self.start!r}.")
+                raise ValueError(f"{who} takes start only together with to and end, got start={self.start!r}.")
             return
         object.__setattr__(self, "to", as_real(who, "to", self.to, "a finite mean age to > 0"))
         object.__setattr__(self, "end", as_real(who, "end", self.end, "a finite step end > 0"))
@@ -65,7 +65,7 @@ class Aged(Memory):
             raise ValueError(f"{who} needs start < end, got start={self.start!r}, end={self.end!r}.")
         if not self._slope < 1:
             raise ValueError(
-                f"{who} cannot grow by 1 or more per step, got {self.age!r} to {self.to!r} in the "
+                f"{who} cannot age by 1 or more per step, got {self.age!r} to {self.to!r} in the "
                 f"{self.end - self.start:g} steps from start={self.start:g} to end={self.end:g}."
             )
 
@@ -98,7 +98,7 @@ def from_age(
     if not callable(age) and not isinstance(age, Iterable):
         return Aged(age, to=to, start=start, end=end)
     if to is not None or end is not None or start:
-        raise ValueError("Memory.from_age takes to, start and end beside one age, not beside the ages of all steps.")
+        raise ValueError("Memory.from_age takes to, start and end with a single age, not with the ages of all steps.")
     if callable(age):
         ages = age
         # (k - 1)(k > 0) is max(k - 1, 0), for tensors too.
@@ -167,7 +167,7 @@ class RampedExponential(Memory):
         return 1 / ((1 - share) / math.log(self.start) + share / math.log(self.beta))
 
     def _summed_logs(self) -> tuple[float, ...]:
-        """The logarithms of beta_0 ... beta_k over the ramp, until the product is negligible beside 1."""
+        """The logarithms of beta_0 ... beta_k over the ramp, until the product is negligible compared with 1."""
         longest = min(self.steps, 1 + 40 / -math.log(self.beta))
         logs = np.cumsum(self._log_beta(np.arange(longest), np))
         return tuple(logs[: 1 + np.count_nonzero(logs >= -40)].tolist())

@@ -56,7 +56,7 @@ NAMED: Mapping[str, Memory] = {
 
 
 def write(family: str, parameters: Data, unnamed: Sequence[str]) -> str:
-    """The text form, with the parameters in `unnamed` given by their place."""
+    """The text form, with the parameters in `unnamed` given by position."""
     words = []
     for name, value in parameters.items():
         numbers = ",".join(map(number_form, value if isinstance(value, list) else [value]))
@@ -73,7 +73,7 @@ def parse(text: str) -> Memory | Mixture:
 
 
 def parse_mixture(text: str) -> Mixture:
-    """The mixture with this text form, of one part too; see `Mixture.parse`."""
+    """The mixture with this text form, even if it is a single memory; see `Mixture.parse`."""
     summands = _split(_as_text(text), "+")
     if not all(summands):
         raise ValueError(f"mixture {text!r} has an empty part; write it as in 'inst + 5*exp:0.999'.")
@@ -81,7 +81,7 @@ def parse_mixture(text: str) -> Mixture:
 
 
 def parse_gain(text: str, source: object) -> Gain:
-    """The gain with this text form, such as `2*(1+k)^0.5`; `source` is what it is a piece of."""
+    """The gain with this text form, such as `2*(1+k)^0.5`; `source` is the whole text, for errors."""
     terms = [_term(_split(summand, "*"), summand, source) for summand in _split(_as_text(text), "+")]
     return Gain(tuple(terms))
 
@@ -131,7 +131,7 @@ def _factor(word: str, summand: str, source: object) -> Factor | float:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """The pieces between signs that stand outside of parentheses and of numbers such as 1e+05."""
+    """The pieces between signs, except for signs within parentheses and within numbers such as 1e+05."""
     pieces, depth, start = [], 0, 0
     for i, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -178,13 +178,13 @@ def parse_memory(text: str) -> Memory:
 def as_memory(owner: str, name: str, value: Memory | Mixture | str) -> Memory:
     """A memory given as an object or in its text form, or an error that names the owner and its parameter.
 
-    A mixture is taken where it is a memory: where it has one part, with gain 1.
+    A mixture is accepted if it is a single memory with gain 1.
     """
     read = parse(value) if isinstance(value, str) else value
     if isinstance(read, Mixture):
         if read.memory is None:
             raise ValueError(
-                f"{owner} needs a memory, whose weights sum to 1, and no mixture with gain, got {name}={str(read)!r}."
+                f"{owner} needs a memory, whose weights sum to 1, not a mixture with gain, got {name}={str(read)!r}."
             )
         return read.memory
     if not isinstance(read, Memory):
@@ -215,7 +215,7 @@ def _parse_as_in_the_paper(text: str, plain: str) -> Memory:
 
 def _family(name: str, source: object) -> type[Memory]:
     if name == Sampled.family:
-        raise ValueError(f"memory {source!r} is made of functions, so text and data cannot give it; build it in code.")
+        raise ValueError(f"memory {source!r} is made of functions, which text cannot express; build it in code.")
     if name in FAMILIES:
         return FAMILIES[name]
     known = [*FAMILIES, *NAMED]

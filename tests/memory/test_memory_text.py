@@ -181,7 +181,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Sampled(np.expm1, np.exp, 1.0), ValueError, r"finite, got inf at t=7.*FromDecays"),
     (lambda: Sampled(rising, lambda t: t, 1.0), ValueError, "dm must be the derivative of m"),
     (lambda: Sampled(rising, lambda t: 2 * t + 1e-3, 1.0), ValueError, "dm must be the derivative of m"),
-    (lambda: Sampled(math.log1p, lambda t: 1 / (1 + t), 1.0), TypeError, r"numpy arrays.*np\.log1p in place of math"),
+    (lambda: Sampled(math.log1p, lambda t: 1 / (1 + t), 1.0), TypeError, r"numpy arrays.*np\.log1p instead of math"),
     (lambda: Sampled(rising, None, 1.0), TypeError, "two functions of time, got .*dm=None"),
     (lambda: Sampled(rising, slope, 0), ValueError, "time step h > 0, got h=0"),
     (lambda: Sampled(rising, slope, 1.0, steps=0), ValueError, "steps >= 1, got steps=0"),

@@ -436,7 +436,7 @@ def test_a_function_that_gives_a_bad_gain_is_named_with_its_step() -> None:
 
 def test_a_mixture_is_refused_where_a_memory_is_required() -> None:
     with pytest.raises(
-        ValueError, match=r"time_warp needs a memory.*no mixture with gain, got memory='inst \+ 5\*poly:2'"
+        ValueError, match=r"time_warp needs a memory.*not a mixture with gain, got memory='inst \+ 5\*poly:2'"
     ):
         as_memory("time_warp", "memory", "inst + 5*poly:2")
     assert as_memory("time_warp", "memory", Mixture.parse("poly:2")) == Polynomial(2)
@@ -447,12 +447,12 @@ def test_a_mixture_is_refused_where_a_memory_is_required() -> None:
     [
         (lambda: Aged(0.0), "finite mean age > 0"),
         (lambda: Aged(5.0, to=3.0), "both to and end"),
-        (lambda: Aged(5.0, start=3.0), "takes a start where"),
+        (lambda: Aged(5.0, start=3.0), "takes start only together with to and end"),
         (lambda: Aged(5.0, to=3.0, start=9.0, end=4.0), "start < end"),
         (lambda: Aged(5.0, to=100.0, end=10.0), "1 or more per step"),
         (lambda: Memory.from_age([1.0]), "a_0 = 0, got a_0=1.0"),
         (lambda: Memory.from_age([0.0, 1.0]), r"0 <= a_1 < 1 \+ a_0 = 1.0, got a_1=1.0"),
-        (lambda: Memory.from_age([0.0], to=3.0), "beside one age"),
+        (lambda: Memory.from_age([0.0], to=3.0), "with a single age"),
         (lambda: Memory.from_age([]), "empty sequence"),
     ],
 )

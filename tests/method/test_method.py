@@ -232,7 +232,7 @@ def test_a_method_says_what_it_needs() -> None:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "eps without a denominator": (lambda: Method("poly:2", eps=1e-8), "without a second memory"),
     "negative eps": (lambda: adam(eps=-1.0), "finite eps >= 0, got eps=-1.0"),
-    "a mixture of squares": (lambda: Method("inst", "inst + 5*poly:2"), "no mixture with gain"),
+    "a mixture of squares": (lambda: Method("inst", "inst + 5*poly:2"), "not a mixture with gain"),
     "an unknown kind": (lambda: WeightDecay(0.1, "l3"), "l2, decoupled, independent, got kind='l3'"),  # type: ignore[arg-type]
     "negative decay": (lambda: adamw(weight_decay=-0.1), "finite amount >= 0, got amount=-0.1"),
     "momentum 1": (lambda: heavy_ball(1.0), "0 <= momentum < 1, got momentum=1.0"),

@@ -135,5 +135,5 @@ def test_mixtures_go_into_memsgd_and_memadam() -> None:
 
 
 def test_averages_of_iterates_refuse_gain() -> None:
-    with pytest.raises(ValueError, match="no mixture with gain"):
+    with pytest.raises(ValueError, match="not a mixture with gain"):
         transforms.average_iterates("inst + poly:2")
