@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "method": {"memory"},
     "optim": {"memory", "method", "extras"},
     "transforms": {"memory", "method", "extras"},
-    "dynamics": {"memory", "method", "extras"},
+    "dynamics": {"memory", "method", "statistics", "extras"},
     "theory": {"memory", "method", "deprecation", "extras"},
     "problems": {"deprecation", "extras", "files", "user_code"},
     "tables": {"files", "extras"},

@@ -175,6 +175,55 @@ def bound_and_truth() -> Figure:
     )
 
 
+def risk_over_steps() -> Figure:
+    """Exact risks on a power-law problem, each method at the best of a few learning rates, with their exponents."""
+    from memgrad.dynamics import Spectrum, exact_risk, fit_exponent, sgd_limit
+    from memgrad.figures import Curve, risk_curves
+
+    nu, zeta, steps = 2.0, 0.5, 60_000
+    spectrum = Spectrum.power_law(nu, zeta)
+    # The share of SGD's largest learning rate is the best power of 2 at the last step, or the smallest of ten.
+    shown = {
+        "SGD": ("inst", 1),
+        "exp:0.99": ("exp:0.99", 1),
+        "poly:8": ("poly:8", 1),
+        "HB 0.9": ("sum*exp:0.9", 4),
+        "HB 3/t": ("sum*poly:4", 10),
+        "Nesterov 3/t": ("inst + 0.25*(1+k)*poly:4", 10),
+        "DANA, inst + 0.3 (1+k)^0.5 poly:4": ("inst + 0.3*(1+k)^0.5*poly:4", 2),
+        "two averages, inst + 5 exp:0.9 + 5 exp:0.99": ("inst + 5*exp:0.9 + 5*exp:0.99", 4),
+    }
+    curves = {}
+    for label, (text, halvings) in shown.items():
+        found = exact_risk(text, spectrum, lr=sgd_limit(spectrum) * 0.5**halvings, steps=steps)
+        risk = found.risk[0, 0]
+        curves[label] = Curve(found.k, risk, fit_exponent(found.k, risk) if np.isfinite(risk).all() else None)
+    slopes = {r" $\zeta$": zeta, r" $\zeta(2-1/\nu)$": zeta * (2 - 1 / nu)}
+    return risk_curves(curves, slopes=slopes, caption=f"nu = {nu:g}, zeta = {zeta:g}, batch 1, no label noise")
+
+
+def risk_over_kappa() -> Figure:
+    """The final risk over the growth of the gain and the learning rate, and where the method diverges."""
+    from memgrad.dynamics import Spectrum, exact_risk, sgd_limit
+    from memgrad.figures import risk_map
+
+    nu, zeta, steps = 2.0, 0.5, 5000
+    spectrum, kappas = Spectrum.power_law(nu, zeta), np.linspace(0.2, 1.0, 17)
+    rates = sgd_limit(spectrum) * np.geomspace(1 / 64, 1, 15)
+    texts = [f"inst + 0.3*(1+k)^{1 - kappa:.6g}*poly:4" for kappa in kappas]
+    found = exact_risk(texts, spectrum, lr=rates, steps=steps, record=[steps])
+    return risk_map(
+        found.final.T,
+        kappas,
+        rates,
+        xlabel=r"$\kappa$",
+        ylabel="learning rate",
+        marks={r"$\kappa = 1/\nu$": 1 / nu},
+        diverged_at=found.diverged_at.T,
+        caption=f"inst + 0.3 (1+k)^(1-kappa) poly:4, {steps} steps, nu = {nu:g}, zeta = {zeta:g}, batch 1",
+    )
+
+
 FIGURES: tuple[Callable[[], Figure], ...] = (
     first_weights,
     noisy_paths,
@@ -183,6 +232,8 @@ FIGURES: tuple[Callable[[], Figure], ...] = (
     family_weights,
     family_ages,
     bound_and_truth,
+    risk_over_steps,
+    risk_over_kappa,
 )
 
 

@@ -25,6 +25,7 @@ from memgrad.cli import (
     plots,
     report,
     reproduce,
+    risks,
     store,
     theory,
 )
@@ -40,7 +41,7 @@ app = typer.Typer(
 plot = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="markdown", help="Draw a figure of the paper.")
 
 COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Understand": (memories.memories, memories.passport, dynamics.simulate, theory.bound, explore.explore),
+    "Understand": (memories.memories, memories.passport, dynamics.simulate, risks.risk, theory.bound, explore.explore),
     "Train and compare": (check.check, experiments.init, experiments.plan, experiments.run, comparison.compare),
     "Keep results": (store.ls, store.export, store.gc),
     "The paper": (reproduce.reproduce, report.report),

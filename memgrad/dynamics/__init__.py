@@ -29,12 +29,15 @@ from memgrad.dynamics.equations import (  # noqa: E402
     MemoryFlow,
     SecondOrder,
 )
+from memgrad.dynamics.exponents import fit_exponent, kappa_of, predicted_exponent  # noqa: E402
 from memgrad.dynamics.first_order import AmplifiedFlow, FirstOrder, GradientFlow  # noqa: E402
 from memgrad.dynamics.integrators import SCHEMES  # noqa: E402
 from memgrad.dynamics.lagrangian import MemoryLagrangian, integral_residual  # noqa: E402
 from memgrad.dynamics.moments import Moments, moments  # noqa: E402
 from memgrad.dynamics.ordinary import solve  # noqa: E402
 from memgrad.dynamics.results import Ensemble, Statistics, Trajectory  # noqa: E402
+from memgrad.dynamics.risk import Risk, exact_risk  # noqa: E402
+from memgrad.dynamics.spectra import Spectrum, sgd_limit  # noqa: E402
 from memgrad.dynamics.stochastic import simulate, simulate_together  # noqa: E402
 from memgrad.dynamics.timewarp import TimeWarp, time_warp  # noqa: E402
 from memgrad.dynamics.viscosity import (  # noqa: E402
@@ -61,17 +64,24 @@ __all__ = [
     "MemoryViscosity",
     "MethodMoments",
     "Moments",
+    "Risk",
     "SecondOrder",
+    "Spectrum",
     "Statistics",
     "TimeWarp",
     "Trajectory",
     "Viscosity",
     "as_viscosity",
+    "exact_risk",
+    "fit_exponent",
     "integral_residual",
+    "kappa_of",
     "laguerre_mean",
     "limit_variance",
     "method_moments",
     "moments",
+    "predicted_exponent",
+    "sgd_limit",
     "simulate",
     "simulate_together",
     "solve",

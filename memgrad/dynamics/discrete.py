@@ -2,7 +2,9 @@ r"""The methods themselves, step by step, on a quadratic with noise: exact means
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from memgrad.dynamics.ordinary import position
 from memgrad.memory import Exponential, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.memory.kinds import as_real, as_step
 from memgrad.memory.text import as_memory
+from memgrad.method import Method
 
 Array = NDArray[np.float64]
 
@@ -74,8 +77,8 @@ def method_moments(
     second = np.zeros((d, d, n, n))  # the covariance of z in one direction with z in another
     means, covariances = np.empty((steps + 1, d)), np.empty((steps + 1, d, d))
     means[0], covariances[0] = mean[:, 0], second[:, :, 0, 0]
-    for k in range(steps):
-        kept, fresh = _linear_step(mixture, k, lr)
+    maps = linear_steps([(Method(mixture), lr)], np.arange(steps), np.ones(steps))
+    for k, (kept, fresh) in enumerate(zip(maps[0][:, 0], maps[1][:, 0], strict=True)):
         m = kept + lam[:, None, None] * np.outer(fresh, np.eye(n)[0])  # the gradient is lambda x + xi
         mean = np.einsum("iab,ib->ia", m, mean)
         second = m[:, None] @ second @ m[None].swapaxes(-1, -2) + s[:, :, None, None] * np.outer(fresh, fresh)
@@ -83,17 +86,35 @@ def method_moments(
     return MethodMoments(np.arange(steps + 1), means @ directions.T, directions @ covariances @ directions.T)
 
 
-def _linear_step(mixture: Mixture, k: int, lr: float) -> tuple[Array, Array]:
-    """One step of z = (x, u^1, ...) as z' = kept z + fresh g, with the gradient g."""
-    n = 1 + len(mixture.averages)
-    kept, fresh = np.eye(n), np.zeros(n)
-    instant = mixture.instant
-    fresh[0] = 0.0 if instant is None else -lr * instant(k, Instantaneous())
-    for i, part in enumerate(mixture.averages, start=1):
-        gain = lr * part.gain(k, part.memory)
-        kept[i, i], fresh[i] = part.memory.decay(k), part.memory.fresh(k)
-        kept[0, i], fresh[0] = -gain * kept[i, i], fresh[0] - gain * fresh[i]
-    return kept, fresh
+def linear_steps(settings: Sequence[tuple[Method, float]], k: NDArray[np.int64], factor: Array) -> tuple[Array, Array]:
+    r"""Steps of $z = (x, u^1, u^2, \dots)$ as $z' = K z + c\, g$: the matrices K and vectors c.
+
+    Args:
+        settings: Methods without a second memory and with equally many averages, each with its learning rate.
+        k: The steps.
+        factor: What the learning rate is multiplied by at each of them.
+
+    Returns:
+        K, with the axes step, setting, row, column; and c, with the axes step, setting, row.
+    """
+    n = 1 + len(settings[0][0].mixture.averages)
+    kept, c = np.zeros((len(k), len(settings), n, n)), np.zeros((len(k), len(settings), n))
+    for method, group in groupby(range(len(settings)), lambda s: settings[s][0]):
+        members = list(group)
+        here, peak = slice(members[0], members[-1] + 1), np.array([settings[s][1] for s in members])
+        lr = factor[:, None] * peak
+        mixture, decay = method.mixture, method.weight_decay
+        if mixture.instant is not None:
+            c[:, here, 0] = -lr * mixture.instant(k, Instantaneous())[:, None]
+        for i, part in enumerate(mixture.averages, start=1):
+            gain = lr * part.gain(k, part.memory)[:, None]
+            kept[:, here, i, i], c[:, here, i] = (f(k)[:, None] for f in (part.memory.decay, part.memory.fresh))
+            kept[:, here, 0, i] = -gain * kept[:, here, i, i]
+            c[:, here, 0] -= gain * c[:, here, i]
+        # The peak learning rate is the one that the schedule multiplies.
+        kept[:, here, 0, 0] = 1 - decay.shrink(k[:, None], lr, peak)
+        kept[:, here, :, 0] += c[:, here] * decay.l2(k)[:, None, None]
+    return kept, c
 
 
 def laguerre_mean(p: float, y: ArrayLike, k: ArrayLike) -> Array:

@@ -19,6 +19,7 @@ from memgrad.figures.memories import PAPER_MEMORIES, memory_types, mixture_weigh
 from memgrad.figures.objectives import example_objectives, objective_shapes  # noqa: E402
 from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
 from memgrad.figures.ratios import ratios  # noqa: E402
+from memgrad.figures.risks import Curve, risk_curves, risk_map  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
 from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
@@ -30,6 +31,7 @@ __all__ = [
     "FORMATS",
     "PAPER_MEMORIES",
     "Band",
+    "Curve",
     "Panel",
     "TrainingPanel",
     "amplification",
@@ -47,6 +49,8 @@ __all__ = [
     "objective_shapes",
     "ratios",
     "reconstructed",
+    "risk_curves",
+    "risk_map",
     "save",
     "second_moments",
     "smoothing",

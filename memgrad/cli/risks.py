@@ -1,0 +1,120 @@
+"""The command that computes exact risks on power-law problems."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memgrad.cli.layout import show
+from memgrad.cli.terminal import AsJson, as_count, progress_bar, refusing
+
+if TYPE_CHECKING:
+    from memgrad.dynamics import Risk
+    from memgrad.figures import Curve
+
+SHARES = 8
+"""Without --lr, the learning rates are this many halvings of the largest at which SGD converges."""
+
+
+def risk(
+    methods: Annotated[
+        list[str],
+        typer.Argument(metavar="METHOD", help="A memory, a mixture or a method without a second memory."),
+    ],
+    nu: Annotated[float, typer.Option(help="The eigenvalues are j^-nu, nu > 1.")] = 1.5,
+    zeta: Annotated[float, typer.Option(help="How hard the start is, > 0: SGD's risk falls as k^-zeta.")] = 0.5,
+    lr: Annotated[
+        str | None,
+        typer.Option(help="Learning rates, with commas; halvings of SGD's largest unless given.", show_default=False),
+    ] = None,
+    steps: Annotated[int, typer.Option(parser=as_count, metavar="N", help="How many steps, also as 1e6.")] = 10_000,
+    batch: Annotated[int, typer.Option(parser=as_count, metavar="N", help="The batch size.")] = 1,
+    noise: Annotated[float, typer.Option(help="The standard deviation of the label noise, >= 0.")] = 0.0,
+    out: Annotated[Path | None, typer.Option(help="Write the risks over the steps: .csv or .parquet.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg or .pdf.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the exact expected risk of methods on streaming least squares with a power-law spectrum.
+
+    Each method is shown at its best learning rate, with the exponent of its last decade and what theory predicts.
+    The exit code is 1 if a method diverges at all of them.
+
+    For example:
+
+    - `memgrad risk inst poly:8 "inst + 0.1*(1+k)^0.33*poly:4" --steps 6e4 --figure risk.png`
+    - `memgrad risk sum*exp:0.9 inst --nu 2 --zeta 0.4 --batch 16 --noise 0.1 --lr 0.01,0.03,0.1 --json`
+    """
+    with refusing():
+        from memgrad import dynamics, figures, tables
+
+        if len(set(methods)) < len(methods):
+            raise ValueError(f"each method is computed once, got {', '.join(methods)}.")
+        spectrum = dynamics.Spectrum.power_law(nu, zeta)
+        limit = dynamics.sgd_limit(spectrum, batch=batch)
+        rates = [limit * 0.5**i for i in range(1, SHARES + 1)] if lr is None else _numbers(lr)
+        # Refuse a bad file name before computing anything.
+        if out is not None:
+            tables.table_path(out)
+        if figure is not None:
+            figures.figure_path(figure)
+        with progress_bar(f"{len(methods) * len(rates)} settings") as report:
+            found = dynamics.exact_risk(
+                methods, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, progress=report
+            )
+        rows, curves = _rows(found, methods, nu, zeta)
+        about = {"nu": nu, "zeta": zeta, "steps": steps, "batch": batch, "noise": noise, "sgd_limit": limit}
+        if as_json:
+            typer.echo(json.dumps({**about, "methods": rows}, indent=2))
+        else:
+            show(tuple(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
+            typer.echo(f"SGD converges for learning rates below {limit:.4g}.")
+        if out is not None:
+            columns = {"k": found.k} | {name: curve.risk for name, curve in curves.items()}
+            typer.echo(f"wrote {tables.write_table(columns, out, about=about)}")
+        if figure is not None:
+            words = f"nu = {nu:g}, zeta = {zeta:g}, batch {batch}, label noise {noise:g}"
+            typer.echo(f"wrote {figures.save(figures.risk_curves(curves, caption=words), figure)}")
+    if any(row["diverged at step"] is not None for row in rows):
+        raise typer.Exit(1)
+
+
+def _rows(found: Risk, names: list[str], nu: float, zeta: float) -> tuple[list[dict[str, Any]], dict[str, Curve]]:
+    from memgrad.dynamics import fit_exponent, kappa_of, predicted_exponent
+    from memgrad.figures import Curve
+
+    rows, curves = [], {}
+    for i, name in enumerate(names):
+        diverged = bool((found.diverged_at[i] >= 0).all())
+        j = int(found.diverged_at[i].argmax()) if diverged else found.best([i])[1]
+        kappa = kappa_of(found.methods[i].mixture)
+        theory = predicted_exponent(nu, zeta, kappa=kappa) if 1 / nu <= kappa <= 1 and not found.noise else None
+        last = found.k > 0
+        exponent = None if diverged or last.sum() < 9 else fit_exponent(found.k, found.risk[i, j])
+        rows.append(
+            {
+                "method": name,
+                "lr": float(found.lr[j]),
+                "final risk": None if diverged else float(found.final[i, j]),
+                "exponent": None if exponent is None else exponent.value,
+                "from": None if exponent is None else exponent.low,
+                "to": None if exponent is None else exponent.high,
+                "theory": theory,
+                "diverged at step": int(found.diverged_at[i, j]) if diverged else None,
+            }
+        )
+        curves[name] = Curve(found.k, found.risk[i, j], exponent)
+    return rows, curves
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"learning rates are numbers with commas between, got --lr {text!r}.") from None
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,65 @@
+"""Exponents of curves and of theory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from memgrad.dynamics import Spectrum, exact_risk, fit_exponent, kappa_of, predicted_exponent, sgd_limit
+from memgrad.memory import Mixture
+
+
+def test_a_pure_power_is_found_on_any_grid() -> None:
+    for k in (np.arange(1, 2001), np.unique(np.geomspace(1, 1e6, 100).astype(int))):
+        found = fit_exponent(k, 7.0 * k**-0.65)
+        assert found.value == pytest.approx(0.65, abs=1e-12)
+        assert found.low == pytest.approx(found.high, abs=1e-12)
+
+
+def test_the_interval_shows_a_slope_that_still_changes() -> None:
+    k = np.arange(1, 10_001)
+    found = fit_exponent(k, k**-0.5 + 1e-3)  # a floor: the slope at the end is 0.5 k^-0.5/(k^-0.5 + 1e-3) = 0.4545
+    assert found.low < found.value < found.high
+    assert found.low == pytest.approx(0.46, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("k", "risk", "message"),
+    [
+        (np.arange(1, 5), np.ones(4), "at least 9 increasing steps in the last 1 decades, got 4"),
+        (np.arange(1, 101), np.full(100, np.inf), "finite and > 0, got .*inf.* at step 10"),
+        (np.arange(1, 101), np.zeros(100), "finite and > 0, got .*0.0"),
+        (np.arange(1, 101), np.ones(99), "one risk per step"),
+    ],
+)
+def test_curves_without_a_slope_are_refused(k: np.ndarray, risk: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit_exponent(k, risk)
+
+
+@pytest.mark.parametrize(
+    ("text", "kappa"),
+    [("inst", 1.0), ("poly:8", 1.0), ("sum*exp:0.9", 1.0), ("sum*poly:4", 0.0), ("2*inst + 0.1*(1+k)^0.3*poly:4", 0.7)],
+)
+def test_the_growth_of_gains(text: str, kappa: float) -> None:
+    assert kappa_of(Mixture.parse(text)) == pytest.approx(kappa, abs=1e-6)
+
+
+def test_predictions_and_their_limits() -> None:
+    assert predicted_exponent(2.0, 0.5) == 0.5
+    assert predicted_exponent(1.5, 0.5, kappa=2 / 3) == pytest.approx(2 / 3)
+    assert predicted_exponent(2.0, 1.8) == 1.5  # the noise of the steep directions decides
+    with pytest.raises(ValueError, match=r"1/nu = 0.5 <= kappa <= 1, got kappa=0.4"):
+        predicted_exponent(2.0, 0.5, kappa=0.4)
+    with pytest.raises(ValueError, match=r"finite nu > 1, got nu=1"):
+        predicted_exponent(1.0, 0.5)
+    with pytest.raises(ValueError, match=r"finite zeta > 0, got zeta=-1"):
+        predicted_exponent(2.0, -1.0)
+
+
+@pytest.mark.parametrize(("nu", "zeta"), [(2.0, 0.5), (2.0, 1.2), (2.0, 2.2)])
+def test_sgd_has_the_predicted_exponent_in_both_regimes(nu: float, zeta: float) -> None:
+    """Within 0.06: beyond zeta = 2 - 1/nu the approach to the noise's exponent is slow."""
+    spectrum = Spectrum.power_law(nu, zeta)
+    found = exact_risk("inst", spectrum, lr=sgd_limit(spectrum) / 4, steps=20_000)
+    assert fit_exponent(found.k, found.risk[0, 0]).value == pytest.approx(predicted_exponent(nu, zeta), abs=0.06)
