@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memgrad.paper.claims import Verdict
     from memgrad.paper.reproduction import Reproduction
 
-COLORS = {"reproduced": "green", "not reproduced": "red", "undecided": "yellow"}
+COLORS = {"reproduced": "green", "not reproduced": "red", "confirmed": "green", "refuted": "red", "undecided": "yellow"}
 NUMBERS = 3
 """The number of a verdict's numbers that are shown; scoreboard.json has all of them."""
 

@@ -16,7 +16,10 @@ from memgrad.memory.passport import Progress
 from memgrad.paper.rules import Finding
 from memgrad.statistics import Estimate
 
-Outcome = Literal["reproduced", "not reproduced", "undecided"]
+Outcome = Literal["reproduced", "not reproduced", "confirmed", "refuted", "undecided"]
+
+BEYOND = "beyond the paper"
+"""The place of our own claims, which are confirmed or refuted rather than reproduced."""
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """The possible verdicts. Undecided: the intervals contain the border, or the run was smaller than the rule asks for."""
@@ -59,7 +62,9 @@ class Claim:
         """
         if held and failed:
             raise ValueError(f"the rule of {self.id} cannot both hold and fail: check its two conditions.")
-        outcome: Outcome = "reproduced" if held and enough else "not reproduced" if failed and enough else "undecided"
+        yes: Outcome = "confirmed" if self.where == BEYOND else "reproduced"
+        no: Outcome = "refuted" if self.where == BEYOND else "not reproduced"
+        outcome = yes if held and enough else no if failed and enough else "undecided"
         reason = reason if enough else f"fewer runs than the rule asks for; {reason}"
         return Verdict(self, outcome, tuple(numbers), reason, scale, tuple(seeds))
 
@@ -80,7 +85,7 @@ class Verdict:
 
     Attributes:
         claim: What was decided.
-        outcome: `reproduced`, `not reproduced` or `undecided`.
+        outcome: `reproduced`, `not reproduced` or `undecided`; `confirmed` or `refuted` for our own claims.
         numbers: The estimates that decided it, the decisive ones first.
         reason: Why, in one sentence.
         scale: What was run: runs, steps, share of the data.

@@ -25,7 +25,7 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
         ValueError: unknown figure or claim 'result'; did you mean 'results'? All figures: memories, hb-amplification, \
 time-warp, verif-noise, quadratic-variance, verif-noise-quadratic, bound-beta, bound-beta-2, odes, p-verification, \
 results, gradnorm, acc, stepnorm, padam, rec, step-sizes, ratios. All claims: S1, S2, S3, S4, S5, S6, S7, S8, R1, R2, \
-R3, R4, R5, R6, R7, R8, R9, R10, A1.
+R3, R4, R5, R6, R7, R8, R9, R10, A1, M1.
     """
     found, by_lower = [], {name.lower(): name for name in NAMES}
     for name in names:

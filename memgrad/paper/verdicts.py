@@ -12,10 +12,11 @@ from memgrad.paper.claims import Claim, Judge, Verdict
 from memgrad.paper.figures import draw
 from memgrad.paper.guarantees import s8
 from memgrad.paper.losses import r1, r2, r3, r7, r8, r9, r10
+from memgrad.paper.power_laws import m1
 from memgrad.paper.step_sizes import r4, r5, r6
 from memgrad.paper.synthetic_claims import s1, s2, s3, s4, s5, s6, s7
 
-_JUDGES = (s1, s2, s3, s4, s5, s6, s7, s8, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, a1)
+_JUDGES = (s1, s2, s3, s4, s5, s6, s7, s8, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, a1, m1)
 
 JUDGES: Mapping[str, Judge] = MappingProxyType({each.claim.id: each for each in _JUDGES})
 """The judge of each claim, by the claim's id. A new claim is a function under `judge_of`, and an entry here."""
@@ -38,7 +39,7 @@ def judge(
         >>> judge(["S9"])
         Traceback (most recent call last):
         ...
-        ValueError: unknown claim 'S9'; known claims: S1, S2, S3, S4, S5, S6, S7, S8.
+        ValueError: unknown claim 'S9'; known claims: S1, S2, S3, S4, S5, S6, S7, S8, M1.
     """
     known = [name for name, each in JUDGES.items() if not each.needs]
     chosen = known if ids is None else list(ids)

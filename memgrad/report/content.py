@@ -29,7 +29,7 @@ FIRST_NUMBERS = 4
 
 ABSENT = "not run"
 MARKS: Mapping[str, str] = MappingProxyType(
-    {"reproduced": "✓", "not reproduced": "✗", "undecided": "?", ABSENT: "○"},
+    {"reproduced": "✓", "not reproduced": "✗", "confirmed": "✓", "refuted": "✗", "undecided": "?", ABSENT: "○"},
 )
 """A mark for each outcome, so that color alone does not tell it."""
 

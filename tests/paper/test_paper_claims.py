@@ -30,14 +30,14 @@ CLAIM = Claim("X1", "nowhere", "something", "somehow")
 
 def test_every_claim_has_its_rule_and_a_judge() -> None:
     real = [f"R{i}" for i in range(1, 11)] + ["A1"]
-    assert list(CLAIMS) == [*(f"S{i}" for i in range(1, 9)), *real]
+    assert list(CLAIMS) == [*(f"S{i}" for i in range(1, 9)), *real, "M1"]
     assert [name for name, judge in JUDGES.items() if judge.needs] == real
     assert all(each.rule and each.statement and each.where for each in CLAIMS.values())
 
 
 def test_a_verdict_is_one_of_three_and_has_numbers() -> None:
     number = Estimate(1.0, name="a")
-    with pytest.raises(ValueError, match="reproduced, not reproduced, undecided, got 'maybe'"):
+    with pytest.raises(ValueError, match="reproduced, not reproduced, confirmed, refuted, undecided, got 'maybe'"):
         Verdict(CLAIM, "maybe", (number,), "", "")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs the numbers"):
         Verdict(CLAIM, "reproduced", (), "", "")
@@ -305,6 +305,7 @@ def test_all_claims_as_they_are() -> None:
         "S6": "reproduced",
         "S7": "reproduced",
         "S8": "reproduced",
+        "M1": "confirmed",
     }
 
 
