@@ -31,6 +31,9 @@ from memgrad.paper.scales import EXPERIMENTS, experiment, scales
 from memgrad.statistics import Estimate
 
 HERE = Path(__file__).parent
+OUTCOMES = HERE.parent.parent / "memgrad" / "report" / "published.json"
+"""What reports on rehearsals show beside their own verdicts."""
+
 FIGURES = ("results", "gradnorm", "acc", "stepnorm", "padam", "rec", "step-sizes", "ratios")
 """The figures of training on real data; the others are drawn for the page about them."""
 
@@ -49,6 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         publish_rows(Store.open(given.store, create=False), given.scale)
     else:
         publish_scoreboard(given.folder, parser)
+
+
+def published_outcomes(board: Mapping[str, Any]) -> dict[str, Any]:
+    """The outcome of each claim by version 2 and version 1 of the rules, for reports on rehearsals."""
+    found = {each["id"]: [each["outcome"]] for each in board["verdicts"]}
+    for each in both_versions(board):
+        assert each.first is not None
+        found[each.claim.id] = [each.outcome, each.first.outcome]
+    return {"scale": board["scale"]["name"], "verdicts": found}
 
 
 def publish_rows(store: Store, scale: str) -> None:
@@ -78,6 +90,7 @@ def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
     here.mkdir(exist_ok=True)
     (here / "scoreboard.json").write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
     (here / "scoreboard.md").write_text(table(board), encoding="utf-8")
+    OUTCOMES.write_text(json.dumps(published_outcomes(board), indent=1) + "\n", encoding="utf-8")
     for name in FIGURES:
         with Image.open(folder / f"{name}.png") as picture:  # with fewer colors, a third of the bytes
             picture.convert("RGB").quantize(128).save(here / f"{name}.png", optimize=True)

@@ -23,7 +23,7 @@ from memgrad.figures.risks import Curve, risk_curves, risk_map  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
 from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
-from memgrad.figures.velocities import second_moments, velocity_noise  # noqa: E402
+from memgrad.figures.velocities import VelocityMoments, second_moments, velocity_noise  # noqa: E402
 
 __getattr__ = deprecated_names(__name__, {"Ratio": "memgrad.statistics.Estimate"})
 
@@ -34,6 +34,7 @@ __all__ = [
     "Curve",
     "Panel",
     "TrainingPanel",
+    "VelocityMoments",
     "amplification",
     "audits",
     "comparison",

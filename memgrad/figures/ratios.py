@@ -69,9 +69,20 @@ def _draw(axes: Axes, panel: Mapping[str, Estimate], methods: Sequence[str]) -> 
             axes.plot([side], [y], "x", color=ALARM, markersize=5, transform=axes.get_yaxis_transform())
     farthest = _farthest(panel)
     axes.set_xlim(1 / farthest, farthest)
+    for y, (method, look) in enumerate(styles(methods).items()):
+        _mark_cut(axes, panel.get(method), y, look["color"], farthest)
     log_ticks(axes.xaxis, 3)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.5, -0.5)
+
+
+def _mark_cut(axes: Axes, found: Estimate | None, y: int, color: str, farthest: float) -> None:
+    """A triangle at the edge that an interval goes on beyond."""
+    if found is None or not found.has_interval:
+        return
+    for is_cut, edge, mark in ((found.low < 1 / farthest, 1 / farthest, "<"), (found.high > farthest, farthest, ">")):
+        if is_cut:
+            axes.plot([edge], [y], mark, color=color, markersize=3.5, clip_on=False, zorder=3)
 
 
 def _farthest(panel: Mapping[str, Estimate]) -> float:

@@ -69,6 +69,20 @@ def log_ticks(axis: Axis, count: int) -> None:
     axis.set_minor_locator(NullLocator())
 
 
+def thousands(axis: Axis) -> None:
+    """At most four ticks on an axis of iterations, thousands as k, so that they do not run into each other.
+
+    Example:
+        >>> axes = Figure().subplots()
+        >>> _ = axes.set_xlim(0, 300_000)
+        >>> thousands(axes.xaxis)
+        >>> [label.get_text() for label in axes.get_xticklabels()]
+        ['0', '100k', '200k', '300k']
+    """
+    axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 4, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"))
+
+
 def figure_path(path: str | os.PathLike[str]) -> Path:
     """The path, if a figure can be saved in the format of its extension. Call it before anything is computed.
 

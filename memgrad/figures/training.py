@@ -12,13 +12,18 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import ALARM, SMALL, drawing, log_ticks, settings_below, warn
+from memgrad.figures.style import ALARM, SMALL, drawing, log_ticks, settings_below, thousands, warn
 
 Array = NDArray[np.float64]
 
 HEADROOM = 1.5
-"""Curves that diverge are cut at this multiple of the largest value of the others, and bands at this multiple of the
-curves."""
+"""Curves that diverge are cut at this multiple of the largest value of the others."""
+
+BARS = 4
+"""The number of intervals along a curve. Those of other curves stand between them; bands would cover each other."""
+
+LEAST = 1.03
+"""A panel of ratios reaches at least this factor from 1."""
 
 
 @final
@@ -44,14 +49,15 @@ class Band:
 @final
 @dataclass(frozen=True, eq=False)
 class TrainingPanel:
-    """One pair of axes.
+    """One pair of axes, and below it, if there are ratios, another.
 
     Attributes:
         title: The title.
         bands: A curve for each method, by its label. Without any, `note` says why.
-        note: Remarks: step sizes, examples.
+        note: Remarks: step sizes, seeds, examples.
         verticals: Values of x marked by vertical lines, by the label of the curve whose color they have.
         share: Whether the values are shares, on a linear axis within 0 and 1; else the axis is logarithmic.
+        ratios: The same curves as multiples of a reference, with paired intervals.
     """
 
     title: str
@@ -59,6 +65,7 @@ class TrainingPanel:
     note: str = ""
     verticals: Mapping[str, float] = field(default_factory=dict)
     share: bool = False
+    ratios: Mapping[str, Band] = field(default_factory=dict)
 
 
 def training_curves(
@@ -66,16 +73,18 @@ def training_curves(
     *,
     ylabel: str,
     xlabel: str = "iterations",
+    ratio_label: str = "ratio",
     over_step_sizes: bool = False,
     caption: str = "",
     warning: str = "",
 ) -> Figure:
-    """Panels in rows: a line with its band for each method.
+    """Panels in rows: a line for each method with intervals at a few places, and the ratios to a reference below it.
 
     Args:
         rows: The panels of each row, the same number in each, by the label of the row.
-        ylabel: The label of the vertical axis.
+        ylabel: The label of the vertical axis; empty if the title of a panel says it.
         xlabel: The label of the horizontal axis.
+        ratio_label: The label of the vertical axis of ratios.
         over_step_sizes: Whether x is a step size: a logarithmic axis, and markers of which the marked one is filled.
         caption: The settings.
         warning: A warning, above all panels.
@@ -85,19 +94,29 @@ def training_curves(
         >>> figure = training_curves({"mini": [TrainingPanel("one", {"SGD": band})]}, ylabel="loss")
         >>> len(figure.axes), figure.axes[0].get_yscale()
         (1, 'log')
+        >>> below = TrainingPanel("one", {"SGD": band, "HB": band}, ratios={"HB": band})
+        >>> len(training_curves({"mini": [below]}, ylabel="loss").axes)
+        2
     """
     columns = max(map(len, rows.values()))
     labels = list(dict.fromkeys(label for row in rows.values() for panel in row for label in panel.bands))
     looks = styles(labels)
+    heights = [2.0, 1.25] if any(panel.ratios for row in rows.values() for panel in row) else [2.0]
     with drawing():
-        figure = Figure(figsize=(max(4.0, 2.35 * columns), 0.8 + 2.1 * len(rows)), layout="constrained")
-        grid = figure.subplots(len(rows), columns, squeeze=False)
+        size = (max(4.4, 1.85 * columns), 0.9 + sum(heights) * len(rows))
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(len(heights) * len(rows), columns, squeeze=False, height_ratios=heights * len(rows))
         for i, (name, row) in enumerate(rows.items()):
-            for axes, panel in zip(grid[i], row, strict=True):
+            for place, (axes, panel) in enumerate(zip(grid[len(heights) * i], row, strict=True)):
                 _draw(axes, panel, looks, over_step_sizes)
-            grid[i, 0].set_ylabel(f"{name}\n{ylabel}" if name else ylabel)
-        for axes in grid[-1]:
-            axes.set_xlabel(xlabel)
+                axes.set_ylabel(f"{name}\n{ylabel}" if name and not place else ylabel, fontsize=8)
+                lowest = axes
+                if len(heights) > 1:
+                    lowest = grid[len(heights) * i + 1, place]
+                    _draw_ratios(lowest, panel, looks, ratio_label)
+                lowest.set_xlabel(xlabel, fontsize=8)
+        for axes in grid.ravel():
+            axes.tick_params(labelsize=7)
         _legend(figure, grid.ravel().tolist(), labels, warning, beside=columns < 3)
         settings_below(figure, caption)
     return figure
@@ -105,7 +124,7 @@ def training_curves(
 
 def _draw(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]], over_step_sizes: bool) -> None:
     axes.set_title(f"{panel.title}\n{panel.note}" if panel.note and panel.bands else panel.title)
-    axes.title.set_fontsize(8)
+    axes.title.set_fontsize(7.5)
     if not panel.bands:
         axes.text(0.5, 0.5, panel.note, ha="center", va="center", transform=axes.transAxes, fontsize=8, color="0.35")
         axes.set(xticks=[], yticks=[])
@@ -115,22 +134,64 @@ def _draw(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]],
     if not panel.share:
         axes.set_yscale("log")
     for label, band in panel.bands.items():
-        style = {**looks[label], "linewidth": 1.2}
+        style = {**looks[label], "linewidth": 1.2, "markersize": 3.2}
         if over_step_sizes:
             style |= {"markevery": None, "markerfacecolor": "white"}
         axes.plot(band.x, band.mean, label=label, **style)
-        axes.fill_between(band.x, band.low, band.high, color=style["color"], alpha=0.2, linewidth=0)
         if band.marked is not None:
             here = band.x == band.marked
             axes.plot(band.x[here], band.mean[here], style["marker"], color=style["color"], markersize=6)
     for label, place in panel.verticals.items():
         axes.axvline(place, color=looks[label]["color"], linestyle=":", linewidth=1.0)
+    _cut(axes, panel)
     if over_step_sizes:
         _mark_diverged(axes, panel, looks)
         log_ticks(axes.xaxis, 3)
-        log_ticks(axes.yaxis, 4)
     else:
-        _cut(axes, panel)
+        thousands(axes.xaxis)
+    _intervals(axes, panel.bands, looks, everywhere=over_step_sizes)
+
+
+def _draw_ratios(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]], ylabel: str) -> None:
+    """The same curves as multiples of the reference's, which is the line at 1."""
+    if not panel.ratios:
+        axes.set_axis_off()
+        return
+    axes.set_yscale("log")
+    axes.axhline(1.0, color="0.5", linewidth=0.8)
+    for label, band in panel.ratios.items():
+        axes.plot(band.x, band.mean, **{**looks[label], "linewidth": 1.0, "marker": None})
+    # A curve that is far off in one panel must not flatten the others: the frame fits most of what comes after a tenth.
+    late = [np.log(band.mean[band.x >= band.x[-1] / 10]) for band in panel.ratios.values()]
+    reach = sorted(float(np.nanmax(np.abs(each))) for each in late if np.isfinite(each).any())
+    usual = min(reach[-1], 2 * float(np.median(reach))) if reach else 0.0
+    far = max(np.exp(1.25 * usual), LEAST)
+    axes.set_ylim(1 / far, far)
+    axes.set_ylabel(ylabel, fontsize=8)
+    log_ticks(axes.yaxis, 3)
+    thousands(axes.xaxis)
+    _intervals(axes, panel.ratios, looks)
+
+
+def _intervals(
+    axes: Axes, bands: Mapping[str, Band], looks: Mapping[str, dict[str, Any]], *, everywhere: bool = False
+) -> None:
+    """Intervals at some places of each curve, between those of the others; triangles where one goes on."""
+    bottom, top = axes.get_ylim()
+    for place, (label, band) in enumerate(bands.items()):
+        known = np.flatnonzero(np.isfinite(band.low) & np.isfinite(band.high))
+        if not everywhere and len(known):
+            shares = (np.arange(BARS) + (place + 1) / (len(bands) + 1)) / BARS
+            known = np.unique(known[np.round(shares * (len(known) - 1)).astype(int)])
+        color = looks[label]["color"]
+        low, high = np.maximum(band.low[known], bottom), np.minimum(band.high[known], top)
+        seen = low < high
+        axes.vlines(band.x[known][seen], low[seen], high[seen], color=color, linewidth=1.0, alpha=0.9)
+        for cut, edge, mark in ((band.low[known] < bottom, bottom, "v"), (band.high[known] > top, top, "^")):
+            if (cut & seen).any():
+                x = band.x[known][cut & seen]
+                axes.plot(x, np.full(len(x), edge), mark, color=color, markersize=3, clip_on=False, zorder=3)
+    axes.set_ylim(bottom, top)
 
 
 def _mark_diverged(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]]) -> None:
@@ -142,7 +203,7 @@ def _mark_diverged(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[st
 
 
 def _cut(axes: Axes, panel: TrainingPanel) -> None:
-    """Limit the axis, so that a diverging curve or the wide bands of few seeds do not flatten all curves."""
+    """Limit the axis, so that a diverging curve or the wide intervals of few seeds do not flatten all curves."""
     if panel.share:
         low, high = axes.get_ylim()
         axes.set_ylim(max(0.0, low), min(1.0, high))
@@ -155,9 +216,8 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
     top = min(max(values.max() for values in seen), HEADROOM * usual)
     low = min(values.min() for values in seen)
     if low > 0:
-        bottom, height = axes.get_ylim()
-        bottom, height = max(bottom, low / HEADROOM), min(height, 1.1 * top)
-        axes.set_ylim(bottom, height)
+        room = (top / low) ** 0.08
+        axes.set_ylim(low / room, room * top)
         log_ticks(axes.yaxis, 4)
 
 
@@ -171,11 +231,15 @@ def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warni
     if not shown:
         warn(figure, warning)
         return
+    # A letter is about half as wide as it is high, and each entry has a line before it and a gap after it.
+    widest = (max(map(len, shown)) + 7) * 0.55 * (SMALL + 1)
+    fit = max(1, int(figure.get_figwidth() * 72 // widest))
+    lines = -(-len(shown) // fit)
     legend = figure.legend(
         [found[label] for label in shown],
         shown,
         loc="outside right center" if beside else "outside upper center",
-        ncols=1 if beside else 7,
+        ncols=1 if beside else -(-len(shown) // lines),
         fontsize=SMALL + 1,
         title=warning.replace(": ", ":\n") if beside else warning,
     )

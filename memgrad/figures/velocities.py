@@ -3,61 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import lines, styles
 from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
+from memgrad.statistics import NORMAL_QUANTILE
 
 Array = NDArray[np.float64]
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class VelocityMoments:
+    """Moments of the velocities of some equations.
+
+    Attributes:
+        t: The times, shape (n,).
+        simulated: Mean and standard deviation over runs, each of shape (n,), by label.
+        exact: The same, exactly, by the same labels.
+    """
+
+    t: Array
+    simulated: Mapping[str, tuple[Array, Array]]
+    exact: Mapping[str, tuple[Array, Array]]
+
+
 def velocity_noise(
-    t: Array,
-    simulated: Mapping[str, tuple[Array, Array]],
-    exact: Mapping[str, tuple[Array, Array]],
-    *,
-    caption: str = "",
+    first: VelocityMoments, later: VelocityMoments | None = None, *, runs: int, caption: str = ""
 ) -> Figure:
     """Mean and standard deviation of velocities over runs, equations side by side, with the exact ones.
 
     Args:
-        t: The times, shape (n,).
-        simulated: Mean and standard deviation, each of shape (n,), by label.
-        exact: The same, exactly, by the same labels.
+        first: The moments up to some time: mean and standard deviation of each equation in its own panel.
+        later: Those up to a later time: in a second row the means with their 95 % intervals, and the variances.
+        runs: The number of runs, for the intervals of the means.
         caption: The settings.
 
     Example:
         >>> t, one = np.arange(1.0, 4.0), np.ones(3)
-        >>> len(velocity_noise(t, {"a": (one, one)}, {"a": (one, one)}).axes)
+        >>> moments = VelocityMoments(t, {"a": (one, one)}, {"a": (one, one)})
+        >>> len(velocity_noise(moments, runs=10).axes)
         1
 
     Reference:
         UAI 2019, Figs. verif_noise and verif_noise_quadratic.
     """
     with drawing():
-        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
-        panels = figure.subplots(1, len(simulated), sharex=True, sharey=True, squeeze=False)[0]
-        looks = styles(simulated)
-        for axes, (label, (mean, sd)) in zip(panels, simulated.items(), strict=True):
-            color = looks[label]["color"]
-            axes.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.25, linewidth=0, label="mean ± sd")
-            axes.plot(t, mean, color=color, linewidth=1.6, label="mean")
-            exact_mean, exact_sd = exact[label]
-            axes.plot(t, exact_mean, label="exact", **EXACT)
-            for sign in (-1, 1):
-                axes.plot(t, exact_mean + sign * exact_sd, **EXACT)
-            axes.set(title=label, xlabel="time $t$", xlim=(0, t[-1]))
-            axes.legend(loc="upper right", fontsize=SMALL + 0.5, ncols=3)
-        panels[0].set_ylabel("velocity $V(t)$")
-        # Memory's spread is unbounded at time 0 and would flatten the rest: the frame fits what comes after a tenth.
-        late = t >= t[-1] / 10
-        reach = max(float((np.abs(mean) + sd)[late].max()) for mean, sd in exact.values())
-        panels[0].set_ylim(-1.35 * reach, 1.35 * reach)
+        figure = Figure(figsize=(7.2, 2.9 if later is None else 5.4), layout="constrained")
+        grid = figure.subplots(1 if later is None else 2, max(2, len(first.simulated)), squeeze=False)
+        looks = styles(first.simulated)
+        for axes in grid.ravel():
+            axes.set_xlabel("time $t$")
+        for axes, label in zip(grid[0], first.simulated, strict=False):
+            _mean_and_spread(axes, first, label, looks[label]["color"])
+        for axes in grid[0, len(first.simulated) :]:
+            axes.remove()
+        if later is not None:
+            _means(grid[1, 0], later, looks, runs)
+            _variances(grid[1, 1], later, looks)
         settings_below(figure, caption)
     return figure
+
+
+def _mean_and_spread(axes: Axes, moments: VelocityMoments, label: str, color: str) -> None:
+    t, (mean, sd), (exact_mean, exact_sd) = moments.t, moments.simulated[label], moments.exact[label]
+    axes.fill_between(t, mean - sd, mean + sd, color=color, alpha=0.25, linewidth=0, label="mean ± sd")
+    axes.plot(t, mean, color=color, linewidth=1.6, label="mean")
+    axes.plot(t, exact_mean, label="exact", **EXACT)
+    for sign in (-1, 1):
+        axes.plot(t, exact_mean + sign * exact_sd, **EXACT)
+    axes.set(title=label, xlim=(0, t[-1]), ylabel="velocity $V(t)$")
+    axes.legend(loc="upper right", fontsize=SMALL + 0.5, ncols=3)
+    # Memory's spread is unbounded at time 0 and would flatten the rest: the frame fits what comes after a tenth.
+    late = t >= t[-1] / 10
+    reach = max(float((np.abs(mean) + sd)[late].max()) for mean, sd in moments.exact.values())
+    axes.set_ylim(-1.35 * reach, 1.35 * reach)
+
+
+def _means(axes: Axes, moments: VelocityMoments, looks: Mapping[str, dict[str, Any]], runs: int) -> None:
+    """The means with their 95 % intervals, on an axis where they can be seen."""
+    t = moments.t
+    for label, (mean, sd) in moments.simulated.items():
+        half, color = NORMAL_QUANTILE * sd / np.sqrt(runs), looks[label]["color"]
+        axes.fill_between(t, mean - half, mean + half, color=color, alpha=0.25, linewidth=0.5)
+        axes.plot(t, mean, color=color, linewidth=1.4, label=label)
+        axes.plot(t, moments.exact[label][0], **EXACT)
+    late = t >= t[-1] / 10
+    ends = [mean[late] for mean, _ in moments.exact.values()]
+    low, high = min(map(np.min, ends)), max(map(np.max, ends))
+    axes.set(title="mean, 95 % interval; exact dashed", xlim=(0, t[-1]), ylabel=r"$\mathbb{E}\,V(t)$")
+    axes.set_ylim(low - 0.3 * (high - low), high + 0.3 * (high - low))
+    axes.legend(loc="lower left", fontsize=SMALL + 0.5)
+
+
+def _variances(axes: Axes, moments: VelocityMoments, looks: Mapping[str, dict[str, Any]]) -> None:
+    for label, (_, sd) in moments.simulated.items():
+        axes.plot(moments.t, sd**2, color=looks[label]["color"], linewidth=1.4, label=label)
+        axes.plot(moments.t, moments.exact[label][1] ** 2, **EXACT)
+    axes.set(xscale="log", yscale="log", title="variance; exact dashed", ylabel=r"Var $V(t)$")
+    axes.legend(loc="best", fontsize=SMALL + 0.5)
 
 
 def second_moments(

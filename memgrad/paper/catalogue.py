@@ -114,7 +114,8 @@ _FIGURES = (
         ),
         shows=(
             "Two panels of velocity over time under a constant gradient, memory and Nesterov's SDE: mean and a band of "
-            "one standard deviation, with dashed exact curves."
+            "one standard deviation, with dashed exact curves. Below them, up to a later time, the means with their "
+            "intervals, at -1 and falling as -t/4, and the variances on logarithmic axes, falling and growing."
         ),
         drawn_by="figures.constant_noise",
         settings=ConstantNoiseSettings(),

@@ -18,6 +18,7 @@ from memgrad.memory.passport import Progress
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.continuous import (
     Velocities,
+    VelocityNoise,
     hb_amplification,
     quadratic_variance,
     time_warping,
@@ -25,6 +26,7 @@ from memgrad.paper.continuous import (
     verif_noise_quadratic,
 )
 from memgrad.paper.odes import momentum_and_memory_odes
+from memgrad.paper.progress import stage
 from memgrad.paper.scales import known
 from memgrad.paper.settings import (
     AmplificationSettings,
@@ -170,8 +172,10 @@ def time_warp(settings: TimeWarpSettings, progress: Progress | None) -> Picture:
 
 
 def constant_noise(settings: ConstantNoiseSettings, progress: Progress | None) -> Picture:
-    """Fig. verif_noise."""
-    return _velocities(verif_noise(settings, progress=progress))
+    """Fig. verif_noise, and below it means and variances up to a later time, where the text can be seen."""
+    result = verif_noise(settings, progress=stage(progress, 0, 2))
+    later = verif_noise(dataclasses.replace(settings, end=settings.later), progress=stage(progress, 1, 2))
+    return _velocities(result, later)
 
 
 def quadratic_noise(settings: QuadraticNoiseSettings, progress: Progress | None) -> Picture:
@@ -179,19 +183,32 @@ def quadratic_noise(settings: QuadraticNoiseSettings, progress: Progress | None)
     return _velocities(verif_noise_quadratic(settings, progress=progress))
 
 
-def _velocities(result: Velocities) -> Picture:
+def _velocities(result: Velocities, later: Velocities | None = None) -> Picture:
     settings = result.settings
-    both = {
-        rf"memory $t^{{{settings.degree:g}}}$ (MG-SDE)": result.memory,
-        rf"Nesterov's SDE, ${settings.viscosity:g}/t$": result.nesterov,
+
+    def named(found: Velocities) -> dict[str, VelocityNoise]:
+        return {
+            rf"memory $t^{{{settings.degree:g}}}$ (MG-SDE)": found.memory,
+            rf"Nesterov's SDE, ${settings.viscosity:g}/t$": found.nesterov,
+        }
+
+    moments = [
+        figures.VelocityMoments(
+            found.t,
+            {label: (each.mean, each.sd) for label, each in named(found).items()},
+            {label: (each.exact_mean, each.exact_sd) for label, each in named(found).items()},
+        )
+        for found in filter(None, (result, later))
+    ]
+    figure = figures.velocity_noise(*moments, runs=settings.runs, caption=settings.caption())
+    columns = dict(result.columns())
+    if later is not None:
+        columns |= {f"later_{name}": column for name, column in later.columns().items()}
+    longest = max(map(len, columns.values()))
+    padded = {
+        name: np.pad(column, (0, longest - len(column)), constant_values=np.nan) for name, column in columns.items()
     }
-    figure = figures.velocity_noise(
-        result.t,
-        {label: (each.mean, each.sd) for label, each in both.items()},
-        {label: (each.exact_mean, each.exact_sd) for label, each in both.items()},
-        caption=settings.caption(),
-    )
-    return Picture(figure, result.columns(), settings, result)
+    return Picture(figure, padded, settings, result)
 
 
 def second_moments(settings: SecondMomentsSettings, _: Progress | None) -> Picture:

@@ -15,8 +15,8 @@ from memgrad import figures
 from memgrad.experiments.results import Results
 from memgrad.experiments.training.train import PIXEL
 from memgrad.figures import Band, TrainingPanel
-from memgrad.paper.evidence import HB, SGD, Evidence, any_run
-from memgrad.paper.scales import POLYADAM, PROBLEMS, SETTINGS
+from memgrad.paper.evidence import HB, METHODS, SGD, Evidence, any_run, tried
+from memgrad.paper.scales import HB_AT_SGDS, POLYADAM, PROBLEMS, SETTINGS, tuning_of
 from memgrad.statistics import Estimate, log_interval
 from memgrad.tables import Columns
 
@@ -24,7 +24,10 @@ Drawing = tuple[Figure, Columns]
 
 ROWS = {"mini": "mini batch", "full": "full batch"}
 WARNING = "Rehearsal on samples: it decides nothing"
-MEANS = "mean and 95 % interval over seeds, of logarithms where the axis is logarithmic"
+MEANS = (
+    "mean over seeds and, at some places, its 95 % interval, of logarithms where the axis is logarithmic, "
+    "a triangle where an interval goes on beyond the panel"
+)
 
 PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {"covtype": {SGD: 1.0, HB: 1.0}, "autoencoder": {SGD: 0.05, HB: 0.005}}
@@ -34,7 +37,7 @@ PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 
 def loss(evidence: Evidence) -> Drawing:
     """Fig. results_iterations_main."""
-    return _over_iterations(evidence, "loss", "loss")
+    return _over_iterations(evidence, "loss", "loss", ratios=True)
 
 
 def gradient_norm(evidence: Evidence) -> Drawing:
@@ -69,7 +72,7 @@ def step_sizes(evidence: Evidence) -> Drawing:
             TrainingPanel(
                 PROBLEMS[problem],
                 {method: _finals(evidence[name], name, method, table) for method in (SGD, HB)},
-                _examples(evidence, name),
+                _tried_on(evidence, name),
                 dict(PUBLISHED_STEPS.get(problem, {})),
             )
             for problem, name in names.items()
@@ -105,24 +108,33 @@ def ratios(evidence: Evidence) -> Drawing:
     for setting, names in _rows_of_panels(evidence).items():
         for problem, name in names.items():
             results = evidence[name]
-            found = {method: evidence.ratio("", name, method, SGD) for method in results.methods if method != SGD}
+            found = {method: evidence.ratio("", name, method, SGD) for method in METHODS if method != SGD}
             rows.setdefault(setting, {})[PROBLEMS[problem]] = found
             for method, ratio in found.items():
                 numbers = ([ratio.value], [ratio.low], [ratio.high])
                 table.add(
                     name, method, results.selected_lr(method), "final loss / SGD's", any_run(results).steps, *numbers
                 )
-    what = "geometric mean over seeds and its 95 % interval, all at their selected step sizes, cross = diverged"
+    what = (
+        "geometric mean over seeds and its 95 % interval, all at their selected step sizes, cross = diverged, "
+        "a triangle where an interval goes on beyond the panel"
+    )
     return figures.ratios(rows, xlabel="final loss / SGD's", **_foot(evidence, what)), table.columns()
 
 
-def _over_iterations(evidence: Evidence, metric: str, ylabel: str) -> Drawing:
+def _over_iterations(evidence: Evidence, metric: str, ylabel: str, *, ratios: bool = False) -> Drawing:
     table = _Table()
     rows = {
-        setting: [_panel(evidence, name, PROBLEMS[problem], metric, table) for problem, name in names.items()]
+        setting: [
+            _panel(evidence, name, PROBLEMS[problem], metric, table, ratios=ratios) for problem, name in names.items()
+        ]
         for setting, names in _rows_of_panels(evidence).items()
     }
-    return figures.training_curves(rows, ylabel=ylabel, **_foot(evidence)), table.columns()
+    foot = _foot(evidence)
+    if ratios:
+        foot["caption"] = "below each panel the loss as a multiple of SGD's, paired by seed; " + foot["caption"]
+    figure = figures.training_curves(rows, ylabel=ylabel, ratio_label="loss / SGD's", **foot)
+    return figure, table.columns()
 
 
 def _rows_of_panels(evidence: Evidence) -> dict[str, dict[str, str]]:
@@ -134,7 +146,7 @@ def _rows_of_panels(evidence: Evidence) -> dict[str, dict[str, str]]:
 
 
 def _panel(
-    evidence: Evidence, name: str, title: str, metric: str, table: _Table, *, notes: bool = True
+    evidence: Evidence, name: str, title: str, metric: str, table: _Table, *, notes: bool = True, ratios: bool = False
 ) -> TrainingPanel:
     results = evidence[name]
     if metric not in results.metrics:
@@ -150,29 +162,63 @@ def _panel(
         table.add(name, method, lr, metric, curve.steps, mean, low, high)
     lrs = f"lr SGD {results.selected_lr(SGD):g}, HB {results.selected_lr(HB):g}" if SGD in bands else ""
     few = any_run(results).gradient_examples if metric == "gradient_norm" else None
-    lines = [lrs, _examples(evidence, name), "" if few is None else f"gradient of {few:,} examples"]
-    return TrainingPanel(title, bands, "\n".join(filter(None, lines)) if notes else "", share=share)
+    seeds = f"{len(results.spec.seed_numbers)} seeds"
+    lines = [lrs, ", ".join(filter(None, [seeds, _examples(evidence, name)]))]
+    lines += ["" if few is None else f"gradient of {few:,} examples"]
+    below = _ratios_to_sgd(results, name, metric, table) if ratios else {}
+    return TrainingPanel(title, bands, "\n".join(filter(None, lines)) if notes else "", share=share, ratios=below)
+
+
+def _ratios_to_sgd(results: Results, name: str, metric: str, table: _Table) -> dict[str, Band]:
+    """Each method's curve as a multiple of SGD's: the geometric mean over the seeds that both have."""
+    reference, found = results.curve(SGD, metric), {}
+    for label, method, lr in _shown(results):
+        if method == SGD:
+            continue
+        curve = results.curve(method, metric, lr=lr)
+        seeds = [seed for seed in curve.seeds if seed in reference.seeds]
+        steps = np.intersect1d(curve.steps, reference.steps)
+        mine, other = (
+            each.values[np.isin(each.steps, steps)][:, [each.seeds.index(seed) for seed in seeds]]
+            for each in (curve, reference)
+        )
+        ratio = dataclasses.replace(curve, steps=steps, values=np.log(mine) - np.log(other), seeds=tuple(seeds))
+        mean, low, high = map(np.exp, ratio.interval())
+        found[label] = Band(steps, mean, low, high)
+        table.add(name, method, lr, f"{metric} / SGD's", steps, mean, low, high)
+    return found
 
 
 def _shown(results: Results) -> list[tuple[str, str, float]]:
-    """Label, method and step size of each curve: all methods at their selected ones, and HB also at SGD's."""
-    best = {method: results.selected_lr(method) for method in results.methods}
+    """Label, method and step size of each curve: all methods at their selected ones, and HB also at SGD's.
+
+    Where the two step sizes of HB are equal, as on covtype in the paper, both curves are drawn, one over the other.
+    """
+    compared = [name for name in results.methods if not _is_extra(name)]
+    best = {method: results.selected_lr(method) for method in compared}
     if HB not in best:
         return [(f"{method}, lr {lr:g}", method, lr) for method, lr in best.items()]
     shown = [(method if method != HB else "HB, best lr", method, lr) for method, lr in best.items()]
-    if best[SGD] != best[HB] and best[SGD] in results.step_sizes(HB):
-        shown.append(("HB, SGD's lr", HB, best[SGD]))
+    if HB_AT_SGDS in results.methods:
+        shown.append((HB_AT_SGDS, HB_AT_SGDS, best[SGD]))
+    elif best[SGD] in results.step_sizes(HB):
+        shown.append((HB_AT_SGDS, HB, best[SGD]))
     return shown
+
+
+def _is_extra(name: str) -> bool:
+    return name.endswith(tuning_of("")) or name == HB_AT_SGDS
 
 
 def _finals(results: Results, name: str, method: str, table: _Table) -> Band:
     """The final losses over the step sizes; nan where a run diverged."""
-    tried = np.array(results.step_sizes(method))
-    found = [log_interval(results.final(method, "loss", lr=lr)) for lr in tried.tolist()]
+    runs = tried(results, method)
+    sizes = np.array(results.step_sizes(runs))
+    found = [log_interval(results.final(runs, "loss", lr=lr)) for lr in sizes.tolist()]
     ends = [np.array([getattr(each, end) for each in found]) for end in ("value", "low", "high")]
     mean, low, high = (np.where(np.isfinite(each), each, np.nan) for each in ends)
-    table.add(name, method, tried, "final loss", any_run(results).steps, mean, low, high)
-    return Band(tried, mean, low, high, results.selected_lr(method))
+    table.add(name, runs, sizes, "final loss", any_run(results).steps, mean, low, high)
+    return Band(sizes, mean, low, high, results.selected_lr(method))
 
 
 def _pictures(results: Results, method: str, lr: float, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -195,6 +241,13 @@ def _examples(evidence: Evidence, name: str) -> str:
     spec = evidence[name].spec
     partial = spec.sample or spec.examples is not None
     return f"{any_run(evidence[name]).examples:,} examples" if partial else ""
+
+
+def _tried_on(evidence: Evidence, name: str) -> str:
+    """The seeds and the examples that step sizes were tried on."""
+    runs = tried(evidence[name], SGD)
+    seeds = len(evidence[name].seeds(runs, evidence[name].step_sizes(runs)[0]))
+    return ", ".join(filter(None, [f"{seeds} {'seed' if seeds == 1 else 'seeds'}", _examples(evidence, name)]))
 
 
 def _foot(evidence: Evidence, what: str = MEANS) -> dict[str, Any]:

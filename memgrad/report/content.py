@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
-from urllib.parse import quote
 
 from memgrad.durations import duration
 from memgrad.experiments.results import Results
@@ -21,7 +18,9 @@ from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.claims import OUTCOMES, Claim, Verdict
 from memgrad.paper.reproduction import Reproduction
 from memgrad.paper.verdicts import CLAIMS, JUDGES
+from memgrad.report.embedding import Download, downloads, embedded, picture_of
 from memgrad.report.methods import ExperimentPart, experiment_part
+from memgrad.report.remarks import headline, how_to_read, published, published_beside, synthetic_state, to_decide
 from memgrad.report.wording import listed, number_text
 
 FIRST_NUMBERS = 4
@@ -32,15 +31,6 @@ MARKS: Mapping[str, str] = MappingProxyType(
     {"reproduced": "✓", "not reproduced": "✗", "confirmed": "✓", "refuted": "✗", "undecided": "?", ABSENT: "○"},
 )
 """A mark for each outcome, so that color alone does not tell it."""
-
-MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
-"""The formats of pictures that a page can show, the preferred one first."""
-
-PLAIN = " !$()*+,-./:;=?@_~"
-"""Characters that need no quoting in an address or an attribute, besides letters and digits."""
-
-LARGEST = 600_000
-"""The largest SVG, in bytes, that is embedded as such: one of very many points is smaller as a PNG."""
 
 BIBTEX = """\
 @inproceedings{orvieto2019memory,
@@ -62,6 +52,8 @@ class ClaimRow:
         reason: Why, as a sentence.
         scale: What was run, part by part.
         figures: The names of the figures in this report that show it.
+        remarks: How to read it, and what would decide it.
+        published: The published outcomes beside a rehearsal's: by version 2 and, if it is another, by version 1.
     """
 
     claim: Claim
@@ -69,6 +61,8 @@ class ClaimRow:
     reason: str
     scale: tuple[str, ...]
     figures: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -85,7 +79,7 @@ class FigurePart:
         about: Its entry in the catalogue.
         picture: The picture as a data address; empty if there is none that a page can show.
         settings: Name, value, and the reason if the paper leaves it open, of each setting.
-        files: The addresses of the files beside the report, by format.
+        files: The numbers and settings behind it, inside the report.
         claims: The ids of the claims that it is about.
         missing: Why it is not here; empty if it is.
     """
@@ -93,7 +87,7 @@ class FigurePart:
     about: PaperFigure
     picture: str
     settings: tuple[tuple[str, str, str], ...]
-    files: Mapping[str, str]
+    files: tuple[Download, ...]
     claims: tuple[str, ...]
     missing: str
 
@@ -129,6 +123,9 @@ class Content:
 
     Attributes:
         reproduction: The reproduction it is about.
+        headline: What was found, in a few words.
+        synthetic_state: Which of the claims without data are decided, as a sentence.
+        published_scale: The scale of the published verdicts.
         counts: The number of claims with each outcome, apart from 0.
         claims: The scoreboard.
         synthetic: The figures without data.
@@ -142,6 +139,9 @@ class Content:
     """
 
     reproduction: Reproduction
+    headline: str
+    synthetic_state: str
+    published_scale: str
     counts: Mapping[str, int]
     claims: tuple[ClaimRow, ...]
     synthetic: tuple[FigurePart, ...]
@@ -155,25 +155,28 @@ class Content:
     bibtex: str = BIBTEX
 
 
-def content_of(reproduction: Reproduction, results: Mapping[str, Results], folder: Path) -> Content:
+def content_of(reproduction: Reproduction, results: Mapping[str, Results]) -> Content:
     """The content of a report.
 
     Args:
         reproduction: The reproduction.
         results: The results of the experiments on real data, by name; experiments without results have no numbers.
-        folder: The folder of the report, from which files beside it are addressed.
     """
     verdicts = {verdict.claim.id: verdict for verdict in reproduction.verdicts}
     claims = tuple(_claim(claim, verdicts.get(claim.id), reproduction) for claim in CLAIMS.values())
     counts = Counter(row.outcome for row in claims)
     made = reproduction.experiments
     seconds = {key: sum(_seconds(each.abouts, key) for each in made.values()) for key in ("wall", "cpu")}
+    outcomes = {row.claim.id: row.outcome for row in claims}
     return Content(
         reproduction,
+        headline(outcomes, decides=reproduction.scale.decides, absent=ABSENT),
+        synthetic_state({name: each for name, each in outcomes.items() if not JUDGES[name].needs}, ABSENT),
+        published()["scale"],
         {outcome: counts[outcome] for outcome in (*OUTCOMES, ABSENT) if counts[outcome]},
         claims,
-        tuple(_figure(each, reproduction, folder) for each in FIGURES.values() if not each.needs),
-        tuple(_figure(each, reproduction, folder) for each in FIGURES.values() if each.needs),
+        tuple(_figure(each, reproduction) for each in FIGURES.values() if not each.needs),
+        tuple(_figure(each, reproduction) for each in FIGURES.values() if each.needs),
         tuple(experiment_part(each, results.get(name)) for name, each in made.items()),
         _makers(reproduction),
         {key: duration(value) for key, value in seconds.items()},
@@ -217,6 +220,8 @@ def _claim(claim: Claim, verdict: Verdict | None, reproduction: Reproduction) ->
         _sentence(_why_not(claim.id, reproduction) if verdict is None else verdict.reason),
         () if verdict is None else _what_ran(verdict),
         tuple(name for name in FIGURES if name in reproduction.figures and shows(FIGURES[name], claim)),
+        () if verdict is None else tuple(filter(None, [how_to_read(verdict), to_decide(verdict)])),
+        () if reproduction.scale.decides or not JUDGES[claim.id].needs else tuple(published_beside(claim.id)),
     )
 
 
@@ -246,44 +251,18 @@ def _sentence(text: str) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _figure(figure: PaperFigure, reproduction: Reproduction, folder: Path) -> FigurePart:
+def _figure(figure: PaperFigure, reproduction: Reproduction) -> FigurePart:
     files = reproduction.figures.get(figure.name, ())
-    pictures = {path.suffix.lower(): path for path in files}
-    shown = _shown(pictures)
+    by_ending = {path.suffix.lower(): path for path in files}
+    shown = picture_of(by_ending)
     return FigurePart(
         figure,
-        "" if shown is None else _embedded(shown),
-        _settings(pictures.get(".json")),
-        {path.suffix[1:].upper(): _address(path, folder) for path in files},
+        "" if shown is None else embedded(shown),
+        _settings(by_ending.get(".json")),
+        downloads(files),
         tuple(claim.id for claim in CLAIMS.values() if shows(figure, claim)),
         "" if files else _sentence(_why_not(figure.name, reproduction)),
     )
-
-
-def _shown(files: Mapping[str, Path]) -> Path | None:
-    pictures = [files[ending] for ending in MEDIA if ending in files]
-    small = [path for path in pictures if path.suffix.lower() != ".svg" or path.stat().st_size <= LARGEST]
-    return next(iter(small or pictures), None)
-
-
-def _embedded(path: Path) -> str:
-    """A picture as a data address.
-
-    An SVG is embedded as an image too, not as a part of the page: ids in several pictures cannot clash, and nothing in
-    one can run. Its letters are curves, so that no searchable text is lost.
-    """
-    if path.suffix.lower() == ".svg":  # a fifth smaller than in base64; how wide a space is does not matter in it
-        return f"data:{MEDIA['.svg']},{quote(' '.join(path.read_text(encoding='utf-8').split()), safe=PLAIN)}"
-    return f"data:{MEDIA[path.suffix.lower()]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
-
-
-def _address(path: Path, folder: Path) -> str:
-    """The address of a file, seen from the report's folder."""
-    try:
-        relative = os.path.relpath(path, folder)
-    except ValueError:  # on another drive
-        return path.resolve().as_uri()
-    return "./" + quote(Path(relative).as_posix())
 
 
 def _settings(path: Path | None) -> tuple[tuple[str, str, str], ...]:

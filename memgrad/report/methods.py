@@ -11,7 +11,7 @@ from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Comparison, Results
 from memgrad.paper.evidence import any_run
 from memgrad.paper.reproduction import Made
-from memgrad.paper.scales import POLYADAM, PROBLEMS
+from memgrad.paper.scales import EXPERIMENTS, GRID, POLYADAM, PROBLEMS, experiment, tuning_of
 from memgrad.report.wording import listed, number_text, whole_numbers
 from memgrad.statistics import Estimate
 
@@ -58,6 +58,7 @@ class ExperimentPart:
         reference: The method to which ratios refer.
         has_accuracy: Whether accuracy was measured.
         rows: Its methods; none if its rows were not given.
+        settings: Name, the paper's value and ours, setting by setting.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ExperimentPart:
     reference: str
     has_accuracy: bool
     rows: tuple[MethodRow, ...]
+    settings: tuple[tuple[str, str, str], ...] = ()
 
 
 def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
@@ -78,10 +80,59 @@ def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
     rows: tuple[MethodRow, ...] = ()
     reference, has_accuracy = "", False
     if results is not None:
-        reference, has_accuracy = results.methods[0], ACCURACY in results.metrics
+        # Methods that tune the step sizes of others come first, and are compared with nothing.
+        compared_ones = [name for name in results.methods if not name.endswith(tuning_of(""))]
+        reference, has_accuracy = compared_ones[0], ACCURACY in results.metrics
         compared = results.compare("loss", reference)
-        rows = tuple(_row(results, each, has_accuracy) for each in compared)
-    return ExperimentPart(made.name, title_of(made.name), _facts(made, results), reference, has_accuracy, rows)
+        rows = tuple(_row(results, each, has_accuracy) for each in compared if each.method in compared_ones)
+    facts = _facts(made, results)
+    return ExperimentPart(
+        made.name, title_of(made.name), facts, reference, has_accuracy, rows, beside_the_papers(made, facts)
+    )
+
+
+NOT_GIVEN = "not given"
+
+
+def beside_the_papers(made: Made, facts: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
+    """The settings of an experiment beside those of the paper; none if it is not one of the paper's.
+
+    Args:
+        made: The experiment.
+        facts: What was run, by property.
+    """
+    if made.name not in EXPERIMENTS:
+        return ()
+    paper = experiment(made.name)
+    batch = str(paper.batch) if paper.batch == "full" else f"{paper.batch} examples"
+    if made.name == POLYADAM:
+        batch, grid = NOT_GIVEN, NOT_GIVEN
+    else:
+        grid = ", ".join(map(number_text, GRID))
+    evaluate = made.spec.get("evaluate", {})
+    share = evaluate.get("loss_examples")
+    return (
+        ("training examples", "all", facts["training examples"]),
+        ("batch", batch, facts["batch"]),
+        ("minibatches", NOT_GIVEN, "none" if paper.batch == "full" else "without replacement within an epoch"),
+        ("steps", NOT_GIVEN, facts["steps"]),
+        ("seeds", "10", facts["seeds"]),
+        *((f"step sizes, {name}", grid, tried) for name, tried in _grids(made.spec).items()),
+        ("step sizes selected by", NOT_GIVEN, "final training loss, mean over seeds"),
+        ("loss over", "all examples", "all of them" if share is None else f"{share:,} of them, always the same"),
+        *([] if made.name == POLYADAM else [("decay of p = e", NOT_GIVEN, "0.9, as heavy ball's")]),
+    )
+
+
+def _grids(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The step sizes that were tried, by the method or by its tuning."""
+    found = {}
+    for method in spec.get("methods", []):
+        if isinstance(method.get("lr"), list):
+            seeds = method.get("seeds")
+            on = f" (on seeds {whole_numbers(seeds)})" if isinstance(seeds, list) else ""
+            found[str(method.get("name"))] = ", ".join(map(number_text, method["lr"])) + on
+    return found
 
 
 def title_of(name: str) -> str:
@@ -98,13 +149,16 @@ def title_of(name: str) -> str:
 
 
 def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
-    tried = results.step_sizes(found.method)
-    follows = results.spec.method(found.method).follows
+    own = results.spec.method(found.method).follows == tuning_of(found.method)
+    tried = results.step_sizes(tuning_of(found.method) if own else found.method)
+    follows = None if own else results.spec.method(found.method).follows
     at_selected = len(results.seeds(found.method, found.lr))
     return MethodRow(
         name=found.method,
         lr=number_text(found.lr),
-        tried=f"that of {follows}" if follows else f"of {', '.join(map(number_text, tried))}",
+        tried=f"that of {follows.removesuffix(tuning_of(''))}"
+        if follows
+        else f"of {', '.join(map(number_text, tried))}",
         at_edge=follows is None and len(tried) > 2 and found.lr in (tried[0], tried[-1]),
         loss=found.final,
         ratio=found.ratio,

@@ -23,7 +23,7 @@ def write_report(
 ) -> Path:
     """Write the report on a reproduction as one HTML file, atomically; return its path.
 
-    Pictures are embedded; tables of numbers beside the file are linked. Everything that comes from data is escaped.
+    Pictures and the numbers behind them are embedded. Everything that comes from data is escaped.
 
     Args:
         reproduction: The reproduction.
@@ -33,7 +33,7 @@ def write_report(
     path = Path(path)
     if isinstance(results, Store):
         results = read_results(reproduction, results)
-    text = render(reproduction, results, path.parent)
+    text = render(reproduction, results)
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path
@@ -45,13 +45,12 @@ def read_results(reproduction: Reproduction, store: Store) -> dict[str, Results]
     return {name: results_of(spec, store) for name, spec in specs.items()}
 
 
-def render(reproduction: Reproduction, results: Mapping[str, Results], folder: Path) -> str:
+def render(reproduction: Reproduction, results: Mapping[str, Results]) -> str:
     """The report as HTML.
 
     Args:
         reproduction: The reproduction.
         results: The results of its experiments on real data, by name.
-        folder: Its folder, from which files are addressed.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -66,5 +65,5 @@ def render(reproduction: Reproduction, results: Mapping[str, Results], folder: P
         "ranges": whole_numbers,
         "kind": lambda outcome: outcome.replace(" ", "-"),  # in the names of classes, which have no spaces
     }
-    page = content_of(reproduction, results, folder)
+    page = content_of(reproduction, results)
     return environment.get_template("report.html").render(page=page, first_numbers=FIRST_NUMBERS, marks=MARKS)

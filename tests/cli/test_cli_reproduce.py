@@ -314,7 +314,7 @@ def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> N
     drawn = draw(name, evidence=evidence)
     columns = drawn.columns
     assert len({len(column) for column in columns.values()}) == 1
-    panels = {"padam": 2, "acc": 6}.get(name, 8)
+    panels = {"padam": 2, "acc": 6, "results": 16}.get(name, 8)
     assert len(drawn.figure.axes) == panels
     low, mean, high = (np.asarray(columns[end], dtype=float) for end in ("low", "mean", "high"))
     assert np.all((low <= mean) & (mean <= high))

@@ -76,6 +76,12 @@ def test_the_pages_say_as_many_verdicts_as_there_are(publish: ModuleType, board:
             assert said in re.sub(r"\s+", " ", page.read_text(encoding="utf-8")), f"{page.name} must say: {said}"
 
 
+def test_reports_have_the_published_outcomes(publish: ModuleType, board: dict[str, Any]) -> None:
+    boards = [json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*/scoreboard.json")]
+    latest = boards[-1] if boards else board
+    assert json.loads(publish.OUTCOMES.read_text(encoding="utf-8")) == publish.published_outcomes(latest)
+
+
 def test_no_number_of_version_1_is_removed(publish: ModuleType, board: dict[str, Any]) -> None:
     published = {each["id"]: each for each in board["verdicts"] if each["id"][0] in "RA"}
     for verdict in publish.both_versions(board):

@@ -1,0 +1,118 @@
+"""What a report says beside its numbers: its headline, how far a verdict is from decided, and how to read it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from memgrad.paper.claims import Verdict
+from memgrad.paper.settings import SmoothingSettings
+from memgrad.report.wording import listed
+
+HOW_TO_READ: Mapping[str, str] = MappingProxyType(
+    {
+        "S3": (
+            "Twenty moments are compared. A 95 % interval misses the exact value once in twenty times on average, also "
+            "when the proposition is true; the rule allows 4 standard errors, not 1.96."
+        ),
+        "S5": (
+            "By the letter it fails: the expected losses cross twice, because memory is ahead for a short time at the "
+            "start, and memory's loss rises again by a little after its lowest point. In spirit it holds: between the "
+            "crossings Nesterov's SDE is ahead, after the last one its loss grows, and that of MG-SDE settles."
+        ),
+        "R4": "Step sizes are compared, not losses: nothing is tested, and the rule is that of version 1.",
+        "R5": "Every run is asked: nothing is tested, and the rule is that of version 1.",
+    }
+)
+"""Remarks on single claims. That on S5 is shown where the verdict has the numbers it speaks of."""
+
+
+def headline(outcomes: Mapping[str, str], *, decides: bool, absent: str) -> str:
+    """The title of a report, from the outcomes of all claims by id.
+
+    Example:
+        >>> headline({"S1": "reproduced", "R1": "undecided"}, decides=True, absent="not run")
+        '1 of 2 claims reproduced, 0 not, 1 undecided'
+        >>> headline({"S1": "reproduced", "R1": "not run"}, decides=True, absent="not run")
+        'in part: 1 of 1 claims that were run reproduced, 0 not, 0 undecided'
+        >>> headline({"S1": "reproduced", "R1": "undecided"}, decides=False, absent="not run")
+        'a rehearsal'
+        >>> headline({"S1": "not run"}, decides=True, absent="not run")
+        'nothing was run'
+    """
+    run = [outcome for outcome in outcomes.values() if outcome != absent]
+    if not run:
+        return "nothing was run"
+    if not decides:
+        return "a rehearsal"
+    partial = len(run) < len(outcomes)
+    held, failed, undecided = (run.count(each) for each in ("reproduced", "not reproduced", "undecided"))
+    which = f"{len(run)} claims that were run" if partial else f"{len(run)} claims"
+    return f"{'in part: ' if partial else ''}{held} of {which} reproduced, {failed} not, {undecided} undecided"
+
+
+def synthetic_state(outcomes: Mapping[str, str], absent: str) -> str:
+    """Which of the claims without data are decided, which are not and which were not run, as a sentence.
+
+    Example:
+        >>> synthetic_state({"S1": "reproduced", "S2": "undecided", "S3": "not run"}, "not run")
+        'Of the claims that need no data, S1 is decided, S2 is undecided and S3 was not run.'
+    """
+    parts = []
+    for ids, one, several in (
+        ([k for k, v in outcomes.items() if v not in ("undecided", absent)], "is decided", "are decided"),
+        ([k for k, v in outcomes.items() if v == "undecided"], "is undecided", "are undecided"),
+        ([k for k, v in outcomes.items() if v == absent], "was not run", "were not run"),
+    ):
+        if ids:
+            parts.append(f"{listed(ids)} {one if len(ids) == 1 else several}")
+    return f"Of the claims that need no data, {listed(parts)}."
+
+
+def to_decide(verdict: Verdict) -> str:
+    """How many seeds or runs would decide what is open, if means and spreads stay; empty if nothing is open."""
+    if verdict.outcome != "undecided" or verdict.rehearsal:
+        return ""
+    if verdict.claim.id == "S2":
+        return _runs_of_s2(verdict)
+    open_ = [each for each in verdict.findings if each.status == "open"]
+    if not open_:
+        return ""
+    seeds = sorted(each.seeds for each in open_ if each.seeds)
+    more = f"more seeds would decide {len(seeds)} of {len(open_)} open comparisons"
+    numbers = f": {', '.join(map(str, seeds))}" if seeds else ", because the means are too near the borders"
+    return f"If means and spreads stay, {more}{numbers}."
+
+
+def _runs_of_s2(verdict: Verdict) -> str:
+    """The border of the rule is a ratio of 1, and the width of an interval falls as the root of the number of runs."""
+    ratio, runs = verdict.numbers[0], SmoothingSettings().runs
+    if not ratio.has_interval or ratio.value <= 1:
+        return ""
+    half = (ratio.high - ratio.low) / 2
+    needed = 10 * math.ceil(runs / 10 * (half / (ratio.value - 1)) ** 2)
+    return f"If the ratio and its spread stay, about {needed} runs would decide it, instead of {runs}."
+
+
+def how_to_read(verdict: Verdict) -> str:
+    """A remark on a claim whose numbers may be misread."""
+    if verdict.claim.id == "S5" and verdict.outcome != "not reproduced":
+        return ""
+    return HOW_TO_READ.get(verdict.claim.id, "")
+
+
+@cache
+def published() -> Mapping[str, Any]:
+    """The published verdicts: `scale`, and for each claim the outcome by version 2 and by version 1 of the rules."""
+    text = (Path(__file__).parent / "published.json").read_text(encoding="utf-8")
+    return MappingProxyType(json.loads(text))
+
+
+def published_beside(claim: str) -> Sequence[str]:
+    """The published outcomes of a claim: by version 2, and by version 1 if that is another."""
+    return list(dict.fromkeys(published()["verdicts"].get(claim, ())))
