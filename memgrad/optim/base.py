@@ -18,9 +18,10 @@ from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensor
 from memgrad.optim.buckets import Bucket, Counters, as_plain_tensors, counter, is_capturing
 from memgrad.optim.compiled import Compiler
 from memgrad.optim.kernel_guards import Inspector, are_plain, fits_widened
-from memgrad.optim.kernels import Pull, Scratch
+from memgrad.optim.kernels import Pull
 from memgrad.optim.options import Group
 from memgrad.optim.recall import Recall, is_its_text, memory_of, recall_of
+from memgrad.optim.workspace import Workspace
 
 MANY_MEMORIES = 100
 
@@ -57,7 +58,7 @@ class MemoryOptimizer(Optimizer):
         self._memories: dict[str, Memory | Mixture] = {}
         self._recalls: dict[str, Recall] = {}
         self._inspector = Inspector()
-        self._scratch = Scratch()
+        self._workspace = Workspace()
         self._counters = Counters()
         self._compiler = Compiler()
         super().__init__(params, defaults)
@@ -96,7 +97,7 @@ class MemoryOptimizer(Optimizer):
             self._refuse_unless_real(group, "weight_decay")
         for name in self.memories:
             self._memory(group, name)
-        self._state_dtype(group)
+        options.state_dtype(type(self).__name__, group)
 
     def _refuse_unless_real(self, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
         options.refuse_unless_real(type(self).__name__, group, name, tensor=tensor, high=high)
@@ -271,10 +272,11 @@ class MemoryOptimizer(Optimizer):
             return False
         if fits:
             return self._fused_update(bucket, group)
+        if not fits_widened(bucket):
+            return False
+        step = partial(self._fused_update, group=group)
         # What the rules decide depends on the options and the count, so all pieces are taken or none.
-        return fits_widened(bucket) and all(
-            kernels.taken_widened(piece, partial(self._fused_update, group=group)) for piece in kernels.pieces(bucket)
-        )
+        return all(kernels.taken_widened(piece, step) for piece in self._workspace.pieces(bucket))
 
     def _uses_foreach(self, bucket: Bucket, group: Group) -> bool:
         if group["foreach"] is not None:
@@ -304,10 +306,9 @@ class MemoryOptimizer(Optimizer):
     def _recall(self, group: Group) -> Recall:
         """What is kept for the group's memory."""
         text = group["memory"]
-        recall = self._recalls.get(text)
-        if recall is None:
-            recall = self._recalls[text] = recall_of(self._memories[text])
-        return recall
+        if text not in self._recalls:
+            self._recalls[text] = recall_of(self._memories[text])
+        return self._recalls[text]
 
     @staticmethod
     def _fresh(memory: Memory, buffer: str, bucket: Bucket) -> Scalar:
@@ -385,10 +386,10 @@ class MemoryOptimizer(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.__dict__.setdefault("_memories", {})
-        made = {"_recalls": dict, "_inspector": Inspector, "_scratch": Scratch, "_counters": Counters}
-        for name, make in {**made, "_compiler": Compiler}.items():
+        made = {"_recalls": dict, "_inspector": Inspector, "_counters": Counters, "_compiler": Compiler}
+        for name, make in {**made, "_memories": dict}.items():
             self.__dict__.setdefault(name, make())
+        self._workspace = Workspace()  # one from before would keep the memory of the state that is replaced
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)  # an option that is newer than the checkpoint

@@ -22,6 +22,7 @@ Rule = Callable[[Arithmetic, Bucket, Group], None]
 Step = Callable[[list[Tensors], Tensor], None]
 
 _MANY_STEPS = 32
+_NUMBER = torch.Size()
 
 
 class Line(NamedTuple):
@@ -96,8 +97,10 @@ class Compiler:
         rule(cast(Arithmetic, paper), bucket, group)
         dtype = torch.float64 if bucket.x[0].dtype is torch.float64 else torch.float32
         numbers = torch.tensor(paper.numbers, dtype=dtype, device=bucket.x[0].device)
-        lists = [_without_numbers(tensors) for tensors in lists]
-        key = (tuple(paper.lines), tuple([t.shape for t in bucket.x]))
+        shapes = tuple([t.shape for t in bucket.x])
+        if _NUMBER in shapes:
+            lists = [_without_numbers(tensors) for tensors in lists]
+        key = (tuple(paper.lines), shapes)
         step = self._steps.get(key)
         if step is not None:
             step(lists, numbers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -10,46 +11,20 @@ from torch import Tensor
 
 from memgrad.optim.arithmetic import Tensors, rounded_decay
 from memgrad.optim.buckets import Bucket
+from memgrad.optim.workspace import Workspace
 
-# Adam's kernel divides by 1 - beta^step, which at this count is 1 for every beta below 1.
-_LONG_AGO = 1e30
 # A beta2 that keeps the squares as they are. 1 itself would make the kernel divide by 1 - 1^step = 0; in float32, this
 # rounds to 1, and the 1e-16 of the new square are lost beside the average that holds it already.
 _KEEP = 1 - 2.0**-53
-# Elements per thread that all calls of a step take in turn before the next ones, so that they stay in a core's cache.
-# The best of the powers of 2 that were tried, with one thread and with two: fewer cost more calls than they save.
-PIECE = 1 << 17
-_MANY_SHAPES = 64
 
 
-class Scratch:
-    """Memory for what a step needs only while it is taken: one block, reused by every piece and step."""
+@lru_cache(maxsize=16)
+def _long_ago(device: torch.device) -> Tensor:
+    """A count of steps at which 1 - beta^step, by which Adam's kernel divides, is 1 for every beta below 1.
 
-    def __init__(self) -> None:
-        self._blocks: dict[torch.dtype, Tensor] = {}
-        self._views: dict[tuple[torch.dtype, tuple[torch.Size, ...]], Tensors] = {}
-
-    def like(self, tensors: Tensors) -> Tensors:
-        """Tensors of these shapes and strides, which hold whatever an earlier step left there."""
-        first = tensors[0]
-        if not first.is_cpu or not all(map(Tensor.is_contiguous, tensors)):
-            return [torch.empty_like(t) for t in tensors]  # an accelerator has an allocator that reuses memory
-        key = (first.dtype, tuple([t.shape for t in tensors]))
-        views = self._views.get(key)
-        if views is None:
-            views = self._carved(first.dtype, key[1])
-            if len(self._views) < _MANY_SHAPES:
-                self._views[key] = views
-        return views
-
-    def _carved(self, dtype: torch.dtype, shapes: Sequence[torch.Size]) -> Tensors:
-        total = sum(shape.numel() for shape in shapes)
-        block = self._blocks.get(dtype)
-        if block is None or block.numel() < total:
-            self._views.clear()  # they are of a smaller block, which is to be freed
-            block = self._blocks[dtype] = torch.empty(total, dtype=dtype)
-        parts = torch.split(block[:total], [shape.numel() for shape in shapes])
-        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+    Of float32, as which an accelerator reads it, whatever the default dtype is.
+    """
+    return torch.full((), 1e30, dtype=torch.float32, device=device)
 
 
 def sgd(
@@ -98,8 +73,7 @@ def adam(
 ) -> None:
     """Step by the kernel for Adam, without its bias correction."""
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
-    # On an accelerator it reads the count as float32, whatever the default dtype is.
-    step = torch.full((), _LONG_AGO, dtype=torch.float32, device=bucket.x[0].device)
+    step = _long_ago(bucket.x[0].device)
     kernel(
         bucket.x,
         bucket.g,
@@ -125,7 +99,14 @@ class Pull(NamedTuple):
 
 
 def sgd_of_mixture(
-    bucket: Bucket, pulls: Sequence[Pull], *, instant: float, lr: float, weight_decay: float, maximize: bool
+    bucket: Bucket,
+    pulls: Sequence[Pull],
+    workspace: Workspace,
+    *,
+    instant: float,
+    lr: float,
+    weight_decay: float,
+    maximize: bool,
 ) -> bool:
     """Step along several averages and the newest gradient: one call of the kernel for each of them, if it can.
 
@@ -134,7 +115,7 @@ def sgd_of_mixture(
     decays = [rounded_decay(pull.fresh, bucket.x[0].dtype) for pull in pulls]
     if None in decays:
         return False
-    for piece in pieces(bucket):
+    for piece in workspace.pieces(bucket):
         for u, pull, decay in zip(piece.buffers, pulls, decays, strict=True):
             sgd(
                 piece._replace(buffers=(u,), begins=()),
@@ -159,7 +140,7 @@ def sgd_of_mixture(
 def adam_of_mixture(
     bucket: Bucket,
     pulls: Sequence[Pull],
-    scratch: Scratch,
+    workspace: Workspace,
     *,
     instant: float,
     lr: float,
@@ -184,11 +165,11 @@ def adam_of_mixture(
     decays = [rounded_decay(fresh, dtype) for fresh in (leading, *[pull.fresh for pull in pulls[1:]])]
     if None in decays:
         return False
-    for piece in pieces(bucket):
+    for piece in workspace.pieces(bucket):
         v, *averages = piece.buffers
         moved = [*averages]
         if instant:
-            moved[0] = scratch.like(piece.x)
+            moved[0] = workspace.like(piece.x)
             torch._foreach_copy_(moved[0], averages[0])
         for i, (u, lr_, decay) in enumerate(zip(moved, lrs, decays, strict=True)):
             adam(
@@ -216,32 +197,3 @@ def taken_widened(piece: Bucket, step: Callable[[Bucket], bool]) -> bool:
     if taken:
         torch._foreach_copy_(piece.x, wide.x)
     return taken
-
-
-def pieces(bucket: Bucket) -> Iterator[Bucket]:
-    """The bucket in pieces of a size that stays in the cache of a CPU; views, so that what is written is written."""
-    lists = (bucket.x, bucket.g, *bucket.buffers)
-    size = PIECE * torch.get_num_threads()
-    if not bucket.x[0].is_cpu or not all(t.is_contiguous() for tensors in lists for t in tensors):
-        yield bucket
-        return
-    sizes = [t.numel() for t in bucket.x]
-    if sum(sizes) <= size:
-        yield bucket
-        return
-    held: list[Sequence[Tensor]] = []
-    held_size = 0
-    for numel, *tensors in zip(sizes, *lists, strict=True):
-        parts = [tensors] if numel <= size else zip(*[t.view(-1).split(size) for t in tensors], strict=True)
-        for part in parts:
-            if held and held_size + part[0].numel() > size:
-                yield _bucket_of(bucket, held)
-                held, held_size = [], 0
-            held.append(part)
-            held_size += part[0].numel()
-    yield _bucket_of(bucket, held)
-
-
-def _bucket_of(bucket: Bucket, held: Sequence[Sequence[Tensor]]) -> Bucket:
-    x, g, *buffers = (list(tensors) for tensors in zip(*held, strict=True))
-    return bucket._replace(x=x, g=g, buffers=tuple(buffers))

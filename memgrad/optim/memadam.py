@@ -13,7 +13,7 @@ from memgrad.optim import kernels, options
 from memgrad.optim.arithmetic import Arithmetic, Scalar, rounded_decay
 from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket, Step
-from memgrad.optim.options import Group
+from memgrad.optim.options import Group, given
 from memgrad.optim.recall import AVERAGES, Recall
 
 _FORGETFUL = Recall((Part(Gain.constant(1.0), Instantaneous()),), None, AVERAGES[:1], is_memory=True)
@@ -94,24 +94,7 @@ class MemAdam(MemoryOptimizer):
         state_dtype: torch.dtype | None = None,
         compiled: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "memory": memory,
-                "second_memory": second_memory,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-                "compiled": compiled,
-            },
-        )
+        super().__init__(params, given(locals()))
 
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
@@ -177,7 +160,7 @@ class MemAdam(MemoryOptimizer):
             return kernels.adam_of_mixture(
                 bucket,
                 self._pulls(recall, bucket),
-                self._scratch,
+                self._workspace,
                 instant=float(recall.instant_gain(k)),
                 lr=lr,
                 second_decay=second_decay,

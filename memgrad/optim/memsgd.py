@@ -13,7 +13,7 @@ from memgrad.optim import kernels
 from memgrad.optim.arithmetic import Arithmetic, rounded_decay
 from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket
-from memgrad.optim.options import Group
+from memgrad.optim.options import Group, given
 from memgrad.optim.recall import AVERAGES
 
 
@@ -89,22 +89,7 @@ class MemSGD(MemoryOptimizer):
         state_dtype: torch.dtype | None = None,
         compiled: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "memory": memory,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-                "compiled": compiled,
-            },
-        )
+        super().__init__(params, given(locals()))
 
     def _buffer_names(self, group: Group) -> tuple[str, ...]:
         return self._recall(group).names
@@ -130,6 +115,7 @@ class MemSGD(MemoryOptimizer):
             return kernels.sgd_of_mixture(
                 bucket,
                 self._pulls(recall, bucket),
+                self._workspace,
                 instant=float(recall.instant_gain(k)),
                 lr=lr,
                 weight_decay=group["weight_decay"],

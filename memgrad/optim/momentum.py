@@ -13,7 +13,7 @@ from memgrad.optim import kernels
 from memgrad.optim.arithmetic import Arithmetic, Scalar
 from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket, Step
-from memgrad.optim.options import Group
+from memgrad.optim.options import Group, given
 
 
 class HeavyBall(MemoryOptimizer):
@@ -42,6 +42,7 @@ class HeavyBall(MemoryOptimizer):
         capturable: Keep $k$ on the device, for CUDA graphs and `torch.compile`.
         differentiable: Let gradients flow through the step.
         state_dtype: Precision of the sum; the parameter's by default.
+        compiled: See `MemSGD`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.zeros(1))
@@ -80,29 +81,15 @@ class HeavyBall(MemoryOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": 0.9 if momentum is None and viscosity is None else momentum,
-                "viscosity": viscosity,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-            },
-        )
+        super().__init__(params, given(locals(), momentum=0.9 if momentum is None and viscosity is None else momentum))
         if momentum is None and viscosity is not None:
             del self.defaults["momentum"]  # by which schedulers see that there is none to cycle
 
     def _complete_group(self, group: Group) -> None:
-        for given, other in (("momentum", "viscosity"), ("viscosity", "momentum")):
-            if group.get(given) is not None:
+        for chosen, other in (("momentum", "viscosity"), ("viscosity", "momentum")):
+            if group.get(chosen) is not None:
                 group.setdefault(other, None)  # the group's own choice replaces the default of the other kind
 
     def _check_group(self, group: Group) -> None:

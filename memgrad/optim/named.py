@@ -15,20 +15,20 @@ from memgrad.method import Method
 from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.memadam import MemAdam
 from memgrad.optim.memsgd import MemSGD
-from memgrad.optim.options import Group
+from memgrad.optim.options import Group, given
 
 
-@lru_cache(maxsize=256)
-def _derived(make: Callable[..., Method], options: tuple[tuple[str, Any], ...], _: str) -> tuple[Group, float | str]:
-    """The memories that follow from the options of a method, and its weight decay.
-
-    The options come once more as text: 1 and True are equal, but one of them is refused.
-    """
+def _derived(make: Callable[..., Method], options: tuple[tuple[str, Any], ...]) -> tuple[Group, float | str]:
+    """The memories that follow from the options of a method, and its weight decay."""
     method = make(**dict(options))
     memories = {"memory": str(method.mixture)}
     if method.second_memory is not None:
         memories["second_memory"] = str(method.second_memory)
     return memories, str(method.weight_decay) if method.weight_decay.amount else 0.0
+
+
+# For steps. A cache takes True for 1, and so would let it pass where options are checked.
+_remembered = lru_cache(maxsize=256)(_derived)
 
 
 class NamedMethod(MemoryOptimizer):
@@ -44,19 +44,19 @@ class NamedMethod(MemoryOptimizer):
     def _required_options(self) -> tuple[str, ...]:
         return tuple(name for name in self.constructor_options if name != "through_lr")  # which is newer
 
-    def _derive(self, group: Group) -> None:
+    def _derive(self, group: Group, derived: Callable[..., tuple[Group, float | str]]) -> None:
         """Put what follows from the options where the step looks for it."""
         # A checkpoint may hold a list where there was a tuple.
         options = {name: tuple(v) if isinstance(v := group[name], list) else v for name in self.constructor_options}
         try:
-            memories, decay = _derived(type(self)._named, tuple(options.items()), repr(options))
+            memories, decay = derived(type(self)._named, tuple(options.items()))
         except TypeError as error:
             raise TypeError(f"{type(self).__name__} got {options!r}: {error}") from None
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
-        derived = {**memories, "weight_decay": decay} if self._decays_by_name else memories
-        group.update(derived)
-        vars(self).setdefault("_last_derived", {})[id(group)] = derived
+        found = {**memories, "weight_decay": decay} if self._decays_by_name else memories
+        group.update(found)
+        vars(self).setdefault("_last_derived", {})[id(group)] = found
 
     def _refuse_if_overwritten(self, group: Group) -> None:
         """Refuse a value that someone wrote over one that follows from options, by which it would be lost."""
@@ -69,13 +69,13 @@ class NamedMethod(MemoryOptimizer):
                 )
 
     def _check_group(self, group: Group) -> None:
-        self._derive(group)
+        self._derive(group, _derived)
         super()._check_group(group)
 
     def _look_up(self, group: Group) -> None:
         if not torch.compiler.is_compiling():
             self._refuse_if_overwritten(group)
-        self._derive(group)
+        self._derive(group, _remembered)
         super()._look_up(group)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -101,6 +101,7 @@ class QHM(NamedMethod, MemSGD):
         capturable: See `MemSGD`.
         differentiable: See `MemSGD`.
         state_dtype: See `MemSGD`.
+        compiled: See `MemSGD`.
 
     Example:
         >>> QHM([torch.nn.Parameter(torch.ones(1))], nu=0.7, beta=0.999).param_groups[0]["memory"]
@@ -130,24 +131,9 @@ class QHM(NamedMethod, MemSGD):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
-        MemoryOptimizer.__init__(
-            self,
-            params,
-            {
-                "lr": lr,
-                "nu": nu,
-                "beta": beta,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-            },
-        )
+        MemoryOptimizer.__init__(self, params, given(locals()))
 
 
 class AggMo(NamedMethod, MemSGD):
@@ -167,6 +153,7 @@ class AggMo(NamedMethod, MemSGD):
         capturable: See `MemSGD`.
         differentiable: See `MemSGD`.
         state_dtype: See `MemSGD`.
+        compiled: See `MemSGD`.
 
     Example:
         >>> AggMo([torch.nn.Parameter(torch.ones(1))], betas=(0.0, 0.9)).param_groups[0]["memory"]
@@ -194,23 +181,9 @@ class AggMo(NamedMethod, MemSGD):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
-        MemoryOptimizer.__init__(
-            self,
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-            },
-        )
+        MemoryOptimizer.__init__(self, params, given(locals()))
 
 
 class AdEMAMix(NamedMethod, MemAdam):
@@ -238,6 +211,7 @@ class AdEMAMix(NamedMethod, MemAdam):
         capturable: See `MemAdam`.
         differentiable: See `MemAdam`.
         state_dtype: See `MemAdam`.
+        compiled: See `MemAdam`.
 
     Example:
         >>> AdEMAMix([torch.nn.Parameter(torch.ones(1))], ramp=1000).param_groups[0]["memory"]
@@ -267,26 +241,9 @@ class AdEMAMix(NamedMethod, MemAdam):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
-        MemoryOptimizer.__init__(
-            self,
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "alpha": alpha,
-                "ramp": ramp,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": True,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-            },
-        )
+        MemoryOptimizer.__init__(self, params, given(locals(), decoupled_weight_decay=True))
 
 
 class ADana(NamedMethod, MemAdam):
@@ -314,6 +271,7 @@ class ADana(NamedMethod, MemAdam):
         capturable: See `MemAdam`.
         differentiable: See `MemAdam`.
         state_dtype: See `MemAdam`.
+        compiled: See `MemAdam`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.ones(1))
@@ -348,26 +306,9 @@ class ADana(NamedMethod, MemAdam):
         capturable: bool = False,
         differentiable: bool = False,
         state_dtype: torch.dtype | None = None,
+        compiled: bool = False,
     ) -> None:
-        MemoryOptimizer.__init__(
-            self,
-            params,
-            {
-                "lr": lr,
-                "delta": delta,
-                "kappa": kappa,
-                "omega": omega,
-                "through_lr": through_lr,
-                "eps": eps,
-                "decoupled_weight_decay": True,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "state_dtype": state_dtype,
-            },
-        )
+        MemoryOptimizer.__init__(self, params, given(locals(), decoupled_weight_decay=True))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for group in state.get("param_groups", ()):

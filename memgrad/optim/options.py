@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,24 +20,17 @@ Group = dict[str, Any]
 
 # Options of other optimizers. Left in a group, they would be ignored silently.
 OPTIONS_ELSEWHERE = frozenset(
-    {
-        "alpha",
-        "amsgrad",
-        "beta",
-        "betas",
-        "centered",
-        "compiled",
-        "dampening",
-        "decoupled_weight_decay",
-        "delta",
-        "eps",
-        "kappa",
-    }
+    {"alpha", "amsgrad", "beta", "betas", "centered", "dampening", "decoupled_weight_decay", "delta", "eps", "kappa"}
     | {"lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory", "viscosity", "weight_decay"}
 )
 SWITCHES = ("maximize", "capturable", "differentiable", "decoupled_weight_decay", "compiled")
 PATHS = ("foreach", "fused")  # None leaves the choice to the optimizer
 MISSPELLED = 0.8  # so similar must a key be to an option to be refused: a group may have tags of the user's own
+
+
+def given(arguments: Mapping[str, Any], **more: Any) -> Group:
+    """The options of a constructor, from its `locals()`, by their names; they are the defaults of its groups."""
+    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")} | more
 
 
 def name_of(group: Group, index: int) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from optimizer_table import random, some_gradients, some_params, train
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from memgrad import QHM, ADana, AdEMAMix, AggMo, Gain, MemAdam, MemSGD, Mixture, Polynomial
 from memgrad.method import Method, WeightDecay, adana, ademamix, aggmo, qhm
 from memgrad.method.text import parse_decay
-from memgrad.optim import kernels, reference
+from memgrad.optim import reference, workspace
 
 GROWING = "inst + (1+k)^0.25*poly:8"
 SLOW = "exp:0.9 + 5*cold*ramp(3)*exp:0.99"
@@ -62,7 +64,7 @@ def test_large_tensors_are_updated_in_pieces_to_the_same_end(monkeypatch: pytest
         return params
 
     whole = trained()
-    monkeypatch.setattr(kernels, "PIECE", 64)
+    monkeypatch.setattr(workspace, "PIECE", 64)
     for a, b in zip(whole, trained(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)  # vectors of another length round otherwise
 
@@ -72,9 +74,9 @@ def test_pieces_hold_every_element_once(monkeypatch: pytest.MonkeyPatch) -> None
     from memgrad.optim.buckets import Bucket
 
     bucket = Bucket(3, x, [t.clone() for t in x], ([t.clone() for t in x],), [{}, {}, {}], ())
-    monkeypatch.setattr(kernels, "PIECE", 8)
+    monkeypatch.setattr(workspace, "PIECE", 8)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    parts = list(kernels.pieces(bucket))
+    parts = list(workspace.Workspace().pieces(bucket))
     assert torch.equal(torch.cat([t for part in parts for t in part.x]), torch.arange(40.0))
     assert len(parts) > 3
     for part in parts:
@@ -88,7 +90,7 @@ def test_an_infinite_gradient_reaches_no_other_parameter(
     make: Any, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pieces share a scratch, and 0 times an infinity that was left there is not a number."""
-    monkeypatch.setattr(kernels, "PIECE", 32)
+    monkeypatch.setattr(workspace, "PIECE", 32)
     params = some_params([(40,), (40,)], dtype=torch.float32)
     optimizer = make(params, lr=0.05, memory=memory)
     for _ in range(3):
@@ -282,7 +284,7 @@ def test_a_checkpoint_of_adana_before_its_decay_was_independent_keeps_its_decay(
 def test_parameters_of_few_bits_take_the_kernels_in_pieces(
     make: Any, memory: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "PIECE", 16)
+    monkeypatch.setattr(workspace, "PIECE", 16)
     ends = []
     for fused in (None, False):
         params = some_params([(40,), (3, 5)], dtype=dtype)
@@ -375,3 +377,44 @@ def test_a_decay_of_more_than_all_is_refused_before_anything_is_changed() -> Non
         optimizer.step()
         warm.step()
     assert torch.isfinite(x).all()
+
+
+def test_pieces_follow_tensors_that_were_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views of parameters and averages are kept from step to step; a tensor with other memory must be cut anew."""
+    shapes = [(300,), (70,), (3, 50)]
+    whole, cut = some_params(shapes, dtype=torch.float32), some_params(shapes, dtype=torch.float32)
+    gradients = some_gradients(whole, 8)
+    optimizers = [MemAdam(params, lr=0.05, memory=GROWING, second_memory="poly:8") for params in (whole, cut)]
+    for k, step in enumerate(gradients):
+        train(optimizers[0], whole, [step])
+        if k == 3:
+            cut[0].data = cut[0].data.clone()
+        elif k == 4:
+            state = optimizers[1].state[cut[2]]
+            state["average"] = state["average"].clone()
+        elif k == 5:
+            optimizers[1].load_state_dict(optimizers[1].state_dict())
+        with monkeypatch.context() as patch:
+            patch.setattr(workspace, "PIECE", 64)
+            train(optimizers[1], cut, [step])
+    for a, b in zip(whole, cut, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+
+
+def test_pieces_keep_no_memory_of_a_state_that_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "PIECE", 64)
+    params = some_params([(300,)], dtype=torch.float32)
+    optimizer = MemAdam(params, memory=GROWING)
+    train(optimizer, params, some_gradients(params, 2))
+    storage = StorageWeakRef(optimizer.state[params[0]]["average"].untyped_storage())
+    optimizer.load_state_dict(optimizer.state_dict())
+    gc.collect()
+    assert storage.expired()
+
+
+def test_an_option_is_refused_though_an_equal_one_was_taken() -> None:
+    ADana(some_params(), delta=1.0)  # True == 1.0, also for a cache
+    with pytest.raises(TypeError, match="delta=True"):
+        ADana(some_params(), delta=True)
+    with pytest.raises(TypeError, match="beta=False"):
+        QHM(some_params(), beta=False)

@@ -1,0 +1,95 @@
+"""What an optimizer keeps between steps only to be fast: memory for intermediate results, and tensors cut in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from memgrad.optim.arithmetic import Tensors
+from memgrad.optim.buckets import Bucket
+
+# Elements per thread that all calls of a step take in turn before the next ones, so that they stay in a core's cache.
+# The best of the powers of 2 that were tried, with one thread and with two: fewer cost more calls than they save.
+PIECE = 1 << 18
+_MANY_SHAPES = 64
+_MANY_CUTS = 256
+
+
+class _Cut(NamedTuple):
+    """Views of parameters and buffers in pieces, which hold as long as the tensors stay where they are."""
+
+    place: tuple[Any, ...]
+    pieces: list[tuple[slice, Tensors, tuple[Tensors, ...]]]
+
+
+class Workspace:
+    """A block of memory that every step writes over, and the pieces into which the last step has cut its tensors."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[torch.dtype, Tensor] = {}
+        self._views: dict[tuple[torch.dtype, tuple[torch.Size, ...]], Tensors] = {}
+        self._cuts: dict[int, _Cut] = {}
+
+    def like(self, tensors: Tensors) -> Tensors:
+        """Tensors of these shapes and strides, which hold whatever an earlier step left there."""
+        first = tensors[0]
+        if not first.is_cpu or not all(map(Tensor.is_contiguous, tensors)):
+            return [torch.empty_like(t) for t in tensors]  # an accelerator has an allocator that reuses memory
+        key = (first.dtype, tuple([t.shape for t in tensors]))
+        views = self._views.get(key)
+        if views is None:
+            views = self._carved(first.dtype, key[1])
+            if len(self._views) < _MANY_SHAPES:
+                self._views[key] = views
+        return views
+
+    def _carved(self, dtype: torch.dtype, shapes: Sequence[torch.Size]) -> Tensors:
+        total = sum(shape.numel() for shape in shapes)
+        block = self._blocks.get(dtype)
+        if block is None or block.numel() < total:
+            self._views.clear()  # they are of a smaller block, which is to be freed
+            block = self._blocks[dtype] = torch.empty(total, dtype=dtype)
+        parts = torch.split(block[:total], [shape.numel() for shape in shapes])
+        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def pieces(self, bucket: Bucket) -> Iterator[Bucket]:
+        """The bucket in pieces of a size that stays in the cache of a CPU; views, so that steps change the tensors."""
+        size = PIECE * torch.get_num_threads()
+        sizes = [t.numel() for t in bucket.x]
+        lists = (bucket.x, *bucket.buffers)
+        is_small = sum(sizes) <= size or not bucket.x[0].is_cpu
+        if is_small or not all(all(map(Tensor.is_contiguous, tensors)) for tensors in (bucket.g, *lists)):
+            yield bucket
+            return
+        # Views are made again only if a tensor has moved: they take longer than the step of a small tensor. A kept view
+        # keeps its memory too, so nothing else can come to lie where it was.
+        place = (size, sizes, [[t.data_ptr() for t in tensors] for tensors in lists])
+        cut = self._cuts.get(id(bucket.states[0]))
+        if cut is None or cut.place != place:
+            if len(self._cuts) >= _MANY_CUTS:
+                self._cuts.clear()
+            cut = _Cut(place, _pieces([_cut(tensors, size) for tensors in lists], size))
+            self._cuts[id(bucket.states[0])] = cut
+        g = _cut(bucket.g, size)
+        for where, x, buffers in cut.pieces:
+            yield Bucket(bucket.k, x, g[where], buffers, bucket.states, bucket.begins)
+
+
+def _cut(tensors: Tensors, size: int) -> Tensors:
+    """The tensors, those of more than `size` elements in parts of that size."""
+    return [part for t in tensors for part in ((t,) if t.numel() <= size else t.view(-1).unsafe_split(size))]
+
+
+def _pieces(lists: list[Tensors], size: int) -> list[tuple[slice, Tensors, tuple[Tensors, ...]]]:
+    """Successive tensors of each list with at most `size` elements together, and where they are in the list."""
+    ends, held = [0], 0
+    for i, t in enumerate(lists[0]):
+        if held and held + t.numel() > size:
+            ends.append(i)
+            held = 0
+        held += t.numel()
+    slices = list(map(slice, ends, [*ends[1:], len(lists[0])]))
+    return [(where, lists[0][where], tuple(tensors[where] for tensors in lists[1:])) for where in slices]
