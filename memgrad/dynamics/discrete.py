@@ -136,7 +136,7 @@ def laguerre_mean(p: float, y: ArrayLike, k: ArrayLike) -> Array:
     k, y = np.asarray(k), np.asarray(y, dtype=float)
     if k.dtype.kind not in "iu" or np.any(k < 0):
         raise ValueError(f"steps k are integers >= 0, got k={k!r}.")
-    # By the recurrence of the quotient: the polynomials themselves exceed the floats for large p and k.
+    # By the recurrence of the quotient: the polynomials themselves overflow for large p and k.
     wanted, row = np.unique(k, return_inverse=True)
     table = np.ones((len(wanted), y.size))
     x, step, done = np.ones(y.size), np.zeros(y.size), 0

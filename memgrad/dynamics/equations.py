@@ -26,7 +26,7 @@ Gradient = Callable[[Array], Any]
 
 
 class NotFiniteError(ValueError):
-    """Raised where the gradient is not finite at a finite position."""
+    """Raised if the gradient is not finite at a finite position."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -174,8 +174,8 @@ class MemoryFlow(SecondOrder):
         array([[-1., -2.]])
 
     Reference:
-        UAI 2019, MG-ODE, MG-ODE-INT and MG-SDE. *Differs*: it starts with V = 0, which is forgotten at once; the right
-        velocity at 0+ is minus the gradient.
+        UAI 2019, MG-ODE, MG-ODE-INT and MG-SDE. *Differs*: it starts with V = 0, which is forgotten immediately; the
+        right velocity at 0+ is minus the gradient.
     """
 
     memory: Memory
@@ -193,7 +193,7 @@ class MemoryFlow(SecondOrder):
         if self.is_stochastic and early * self.memory.rate(early) <= 0.5 + 1e-6:
             raise ValueError(
                 f"the velocity has infinite variance under {self.memory}: the integral of m'(s)^2 from 0 must be "
-                f"finite, for t^p that is p > 1/2."
+                f"finite, which for t^p means p > 1/2."
             )
 
     @property
@@ -254,7 +254,7 @@ class HeavyBallFlow(SecondOrder):
     @property
     def damping(self) -> Viscosity:
         """The viscosity as a value."""
-        return self.viscosity  # type: ignore[no-any-return]  # made one at construction
+        return self.viscosity  # type: ignore[no-any-return]  # converted at construction
 
     def gain(self, t: Array) -> Array:
         """1 at all times."""
@@ -275,12 +275,12 @@ class HeavyBallFlow(SecondOrder):
 class ExponentialFlow(SecondOrder):
     r"""MG-SDE-exp and MG-SDE-exp-G: $dX = V dt$, $dV = -\alpha V dt - C\,[\nabla f(X) dt + \sigma(X) dB]$.
 
-    $C = \alpha$ is exponential memory once its start is forgotten, when $\dot m/m = \alpha/(1-e^{-\alpha t})$ has come
-    close to $\alpha$; $C = 1$ is the heavy ball. It starts at rest.
+    $C = \alpha$ is exponential memory once its start is forgotten and $\dot m/m = \alpha/(1-e^{-\alpha t})$ is close to
+    $\alpha$; $C = 1$ is the heavy ball. It starts at rest.
 
     Args:
         alpha: The viscosity, finite and > 0.
-        scale: $C$, finite and > 0; $\alpha$ unless given.
+        scale: $C$, finite and > 0; $\alpha$ by default.
         gradient: $\nabla f$, (paths, d) to (paths, d).
         noise: The volatility, see `Equation`.
         hessian: The Hessian of a quadratic, for exact moments.

@@ -1,4 +1,4 @@
-"""The models without a velocity of their own: gradient flow and its amplification."""
+"""First-order models, which have no velocity: gradient flow and its amplification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memgrad.dynamics.kicks import Kick
 
 
 class FirstOrder(Equation):
-    r"""An equation without a velocity of its own: $dX = -c(t)\,[\nabla f(X) dt + \sigma(X) dB]$."""
+    r"""An equation without a velocity: $dX = -c(t)\,[\nabla f(X) dt + \sigma(X) dB]$."""
 
     is_singular = False
 
@@ -60,7 +60,7 @@ class GradientFlow(FirstOrder):
 class AmplifiedFlow(FirstOrder):
     r"""Gradient descent whose step size grows with time: $dX = -t\,[\nabla f(X) dt + \sigma(X) dB]$.
 
-    On its own, amplification reaches the rate of Nesterov's method in continuous time, $f - f^* \le |x_0-x^*|^2/t^2$,
+    Amplification alone reaches the rate of Nesterov's method in continuous time, $f - f^* \le |x_0-x^*|^2/t^2$,
     without any memory; its discretization $x_{k+1} = x_k - \eta k \nabla f(x_k)$ is stable only while $k \eta L < 2$.
 
     Args:

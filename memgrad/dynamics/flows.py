@@ -1,4 +1,4 @@
-"""Several flows at once: by their names, what simulating them costs, and their summaries as one table."""
+"""Flows by name, the expected time of simulating them, and their summaries as one table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memgrad.memory import Memory
 
 # On one core of the machine of docs/dynamics.md, in seconds.
 STEP_COST, PATH_COST = 20e-6, 20e-9
-"""What one step of a flow costs, and what each coordinate of each path adds to it."""
+"""The cost of one step of a flow, and the additional cost per coordinate of each path."""
 
 
 def parse_flow(text: str, gradient: Callable[[Any], Any], *, noise: Any = 0.0, hessian: Any = None) -> Equation:
@@ -39,7 +39,7 @@ def parse_flow(text: str, gradient: Callable[[Any], Any], *, noise: Any = 0.0, h
 
 
 def expected_seconds(flows: int, *, steps: float, paths: int, dimension: int) -> float:
-    """About how many seconds a simulation of several flows takes on one core.
+    """The approximate number of seconds that a simulation of several flows takes on one core.
 
     Example:
         >>> round(expected_seconds(2, steps=10_000, paths=1000, dimension=2), 6)

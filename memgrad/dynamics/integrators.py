@@ -25,7 +25,7 @@ FORGOTTEN = 1 / 3
 r"""A step in which $\int a$ exceeds this moves position and velocity jointly, with two normals.
 
 A plain step, which moves the position by a straight line, overestimates the growth of Var X and Cov(X, V) by
-(x/2) coth(x/2), x the integral: by 1 % at most.
+(x/2) coth(x/2), where x is the integral: by 1 % at most.
 """
 
 FASTEST = 1e20

@@ -1,4 +1,4 @@
-r"""What one step from $t_0$ to $t_1$ does to a velocity, exactly, while the position stands still.
+r"""What one step from $t_0$ to $t_1$ does to a velocity, exactly, while the position is held fixed.
 
 With $\dot V = -a V - c\,(g + \sigma \dot B)$ and the gradient $g$ held,
 
@@ -36,7 +36,7 @@ class Kick(NamedTuple):
     """The variance of the noise, for sigma = 1."""
 
     def times(self, gain: float) -> Kick:
-        """The kick where gradients and noise are `gain` times as large."""
+        """The kick by gradients and noise that are `gain` times as large."""
         return Kick(self.b, gain * self.w, gain**2 * self.v)
 
 
@@ -122,7 +122,7 @@ class Glide(NamedTuple):
     half: Times
     """How far the old velocity reaches in half the step."""
     a: Times
-    """And in the whole."""
+    """How far it reaches in the whole step."""
     w: Times
     """The weight of the gradient."""
     chi: Times

@@ -78,7 +78,7 @@ def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
     r"""How far a solution is from the integral form $V(t) = -\int_0^t \phi(s, t)\, \nabla f(X(s))\, ds$.
 
     With a memory $\phi = \dot m(s)/m(t)$: MG-ODE-INT. With constant viscosity $\phi = e^{-\alpha(t-s)}$: HB-ODE-INT-C,
-    and what is left of the first velocity is added.
+    and the remainder of the initial velocity is added.
 
     Args:
         equation: The equation that was solved.
@@ -94,7 +94,7 @@ def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
         True
     """
     if not isinstance(equation, SecondOrder):
-        raise TypeError(f"the integral form is that of a velocity, which {equation} does not have.")
+        raise TypeError(f"the integral form needs a velocity, which {equation} does not have.")
     at = _interpolant(trajectory)
     times = trajectory.t[trajectory.t > 0]
     # Panels short enough to resolve a path that turns between two requested times.
@@ -118,5 +118,5 @@ def integral_residual(equation: SecondOrder, trajectory: Trajectory) -> Array:
 
 def _interpolant(trajectory: Trajectory) -> Callable[[Array], tuple[Array, Array]]:
     if trajectory.at is None:
-        raise ValueError("a residual needs the solution between its times: give the trajectory that solve returned.")
+        raise ValueError("a residual needs the solution between its times: pass the trajectory that solve returned.")
     return trajectory.at

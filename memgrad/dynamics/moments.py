@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,17 +56,24 @@ class Moments:
         """Variances of the velocity, shape (n, d)."""
         return np.diagonal(self.cov_vv, axis1=1, axis2=2)
 
-    def expected_loss(self, hessian: ArrayLike, minimiser: ArrayLike = 0.0) -> Array:
+    def expected_loss(
+        self, hessian: ArrayLike, minimizer: ArrayLike = 0.0, *, minimiser: ArrayLike | None = None
+    ) -> Array:
         r"""$E f(X(t)) - f^*$ for $f = \frac12 (x-x^*)^T H (x-x^*) + f^*$, shape (n,).
 
         Args:
             hessian: $H$, shape (d, d).
-            minimiser: $x^*$, shape (d,), or a number for all coordinates.
+            minimizer: $x^*$, shape (d,), or a number for all coordinates.
+            minimiser: Deprecated name of `minimizer`.
         """
+        if minimiser is not None:
+            message = "the argument minimiser of expected_loss is deprecated; use minimizer."
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            minimizer = minimiser
         h, d = symmetric(hessian), self.mean_x.shape[1]
         if h.shape != (d, d):
             raise ValueError(f"the Hessian needs the shape ({d}, {d}) of the moments, got {h.shape}.")
-        away = self.mean_x - np.asarray(minimiser, dtype=float)
+        away = self.mean_x - np.asarray(minimizer, dtype=float)
         return np.asarray(np.einsum("ni,ij,nj->n", away, h, away) + np.einsum("ij,nij->n", h, self.cov_xx)) / 2
 
 
@@ -74,7 +82,7 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
 
     Directions of the Hessian are treated one by one. Closed forms are used where they are known and the noise does not
     mix directions: polynomial memory (any curvature), constant viscosity, gradient flow and the amplified flow (any),
-    exponential memory and viscosity $q/t$ (constant gradients). Elsewhere the moment equations
+    exponential memory and viscosity $q/t$ (constant gradients). Otherwise, the moment equations
 
     $$\dot C_{xx} = C_{xv} + C_{xv}^T, \quad
       \dot C_{xv} = C_{vv} - a C_{xv} - c\, C_{xx} H, \quad
@@ -83,10 +91,10 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
     are solved, from the correct initial data near 0, to about ten digits.
 
     Args:
-        equation: What to take the moments of; it must be given its `hessian`, and a constant noise.
-        t: Increasing times >= 0; or one time, the end, for 201 even times up to it.
+        equation: The equation. It needs its `hessian`, and constant noise.
+        t: Increasing times >= 0; or the end time alone, for 201 evenly spaced times.
         x0: The position at time 0.
-        method: `auto`, or `closed form` or `moment equations` to require one of them.
+        method: `auto`, or `closed form` or `moment equations` to require that one.
 
     Example:
         >>> from memgrad.dynamics import MemoryFlow, moments

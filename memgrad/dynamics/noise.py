@@ -33,7 +33,7 @@ class Noise(ABC):
         r"""The constant matrix $\sigma \sigma^T$ of shape (d, d)."""
 
     def refuse_areas(self, x: Array) -> None:  # noqa: B027  # constant noise needs none
-        """Refuse noise for which Milstein's scheme needs the areas that two Brownian motions enclose, near `x`."""
+        """Raise an error if Milstein's scheme would need the Levy areas of two Brownian motions, near `x`."""
 
 
 @final
@@ -44,7 +44,7 @@ class ScalarNoise(Noise):
     sigma: float
 
     @property
-    def is_zero(self) -> bool:  # type: ignore[override]  # a constant of the other kinds, a question to this one
+    def is_zero(self) -> bool:  # type: ignore[override]  # a class constant elsewhere, a property here
         """Whether sigma is 0."""
         return self.sigma == 0
 
@@ -119,7 +119,7 @@ class PositionNoise(Noise):
         return z @ sigma.T if sigma.ndim == 2 else np.einsum("ndr,nr->nd", sigma, z)
 
     def covariance(self, d: int) -> Array:
-        """Refused, because the noise is not constant."""
+        """Raises an error, because the noise is not constant."""
         raise ValueError(
             "exact moments need a constant noise, got a function sigma(x); give a number or a matrix, or simulate."
         )
@@ -156,7 +156,7 @@ class PositionNoise(Noise):
 
 
 def as_noise(value: Any) -> Noise:
-    """The noise that a user gives: a number >= 0, a matrix of shape (d, r), a function of the position.
+    """The noise from a number >= 0, a matrix of shape (d, r), or a function of the position.
 
     Example:
         >>> print(as_noise(0.1), as_noise([[1.0, 0.0], [0.0, 2.0]]))

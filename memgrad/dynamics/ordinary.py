@@ -56,7 +56,7 @@ def solve(
         equation: What to solve.
         t: The requested times: increasing, the first >= 0; or the end time alone, for 201 evenly spaced times.
         x0: The position at time 0: a number or d numbers.
-        v0: The velocity at time 0, for equations that are not singular there; at rest unless given.
+        v0: The velocity at time 0, for equations that are not singular there; 0 by default.
         method: A method of `scipy.integrate.solve_ivp`: RK45 (MATLAB's ode45), DOP853, RK23, Radau or LSODA.
         tolerances: `"tight"` (1e-10, 1e-12), `"paper"` (1e-5, 1e-10), or a pair (relative, absolute).
         start: When to begin, for singular equations: 0 < start <= the first positive time requested.
@@ -137,7 +137,7 @@ def times_wanted(t: ArrayLike) -> Array:
     times = np.asarray(t, dtype=float)
     if times.ndim == 0:
         if not (np.isfinite(times) and times > 0):
-            raise ValueError(f"the end of the time must be finite and > 0, got t={t!r}.")
+            raise ValueError(f"the end time must be finite and > 0, got t={t!r}.")
         return np.linspace(0.0, float(times), 201)
     if times.ndim != 1 or not times.size:
         raise ValueError(f"times are one number or a sequence of them, got an array of shape {times.shape}.")
@@ -206,14 +206,14 @@ def _system(
     d = x.shape[1]
     if isinstance(equation, FirstOrder):
         if v0 is not None:
-            raise ValueError(f"{equation} has no velocity of its own to start with, got v0={v0!r}.")
+            raise ValueError(f"{equation} has no velocity, got v0={v0!r}.")
         equation.slope(x)
         return x.ravel(), lambda t, y: equation.drift(np.asarray(t), y[None]).ravel()
     assert isinstance(equation, SecondOrder)
     x_begin, v_begin = equation.start(x, begin)
     if v0 is not None:
         if equation.is_singular:
-            raise ValueError(f"{equation} forgets its first velocity at once and fixes V(0+) itself, got v0={v0!r}.")
+            raise ValueError(f"{equation} forgets its initial velocity and determines V(0+) itself, got v0={v0!r}.")
         v_begin = position(v0)
         if v_begin.shape != x.shape:
             raise ValueError(f"a velocity v0 needs as many coordinates as x0, {d}, got {v_begin.size}.")

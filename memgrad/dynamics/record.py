@@ -15,7 +15,7 @@ Observable = Callable[[Array, Array], Any]
 
 
 class Recorder:
-    """Moments, quantiles, observables and, where asked for, the paths themselves, at the requested times."""
+    """Moments, quantiles, observables and, if requested, the paths themselves, at the requested times."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ def bessel(p: float, z: Array) -> Array:
     """
     z = np.asarray(z, dtype=float)
     with np.errstate(all="ignore"):
-        # scipy multiplies Gamma(p) by powers of z and a Bessel function, which leave the floats for large p.
+        # scipy multiplies Gamma(p) by powers of z and a Bessel function, which overflow or underflow for large p.
         large = _bessel_of_large_order(p - 1, np.maximum(z, 0)) if p > 170 else 0.0
         by_scipy = np.asarray(special.hyp0f1(p, -z))
     return np.where(np.abs(z) <= p, _power_series(p, z, 0), np.where((p > 170) & (z > 0), large, by_scipy))

@@ -21,7 +21,7 @@ class Trajectory:
         x: The positions, shape (n, d).
         v: The velocities, shape (n, d).
         equation: The text of the equation.
-        success: Whether all of it was solved within the tolerances, with finite numbers.
+        success: Whether the equation was solved up to the last time, within the tolerances and with finite numbers.
         message: What happened, in words.
         status: 0 done, -1 the solver gave up, -2 not finite, -3 too many evaluations.
         method: The solver of scipy.
@@ -29,7 +29,8 @@ class Trajectory:
         atol: Absolute tolerance.
         start: The time at which integration began.
         evaluations: Number of gradient evaluations.
-        at: The solution between the times: t to (positions, velocities). None when solving failed.
+        at: The solution between the times, a function of t that returns (positions, velocities); None if solving
+            failed.
     """
 
     t: Array
@@ -78,14 +79,14 @@ class Ensemble:
         levels: The levels of the quantiles.
         quantiles_x: Quantiles of the positions, shape (n, q, d).
         quantiles_v: Quantiles of the velocities.
-        observed: Statistics of what was observed, by name.
-        x: All positions, shape (n, paths, d), where they were kept.
+        observed: Statistics of the observables, by name.
+        x: All positions, shape (n, paths, d), if they were kept.
         v: All velocities.
         equation: The text of the equation.
         success: Whether every path stayed finite.
         message: What happened, in words.
         diverged: Number of paths that diverged (did not stay finite).
-        diverged_at: The first of the times at which one was found, or None.
+        diverged_at: The first requested time at which one was found, or None.
         scheme: The integrator.
         dt: Its step.
         start: The time at which it began.
@@ -131,7 +132,7 @@ class Ensemble:
         return np.diagonal(self.covariance, axis1=1, axis2=2)[:, d:]
 
     def columns(self) -> dict[str, Array]:
-        """The summary as named columns of one table: t, means, standard deviations, quantiles, what was observed."""
+        """The summary as named columns of one table: t, means, standard deviations, quantiles, observables."""
         table: dict[str, Array] = {"t": self.t}
         for name, mean, variance, quantiles in (
             ("x", self.mean_x, self.var_x, self.quantiles_x),

@@ -23,7 +23,7 @@ from memgrad.memory.passport import Progress
 LANE = 8192
 """Paths that share one stream of random numbers. A constant, because it decides which path gets which number."""
 
-# Between two progress reports, and two chances to be interrupted: at most this many steps, about a second of work.
+# Maximum number of steps, about a second of work, between two progress reports and two checks for an interrupt.
 _STEPS_AT_ONCE = 1024
 _PATH_STEPS_AT_ONCE = 1 << 25
 
@@ -57,7 +57,8 @@ def simulate(
       law, and Var X and Cov(X, V) are within 1 % at any step; joint steps alone are exact.
     - `euler-maruyama`: it needs a `start` > 0 where the viscosity is singular. From $t = h$ the factor $1 - a(h) h$
       makes polynomial memory of degree $p$ overshoot by binomial coefficients of $p$, $10^{30}$ for $p = 100$; so it
-      starts at the first time with $a(t) h \le 1$ unless told otherwise, and is refused where that factor is negative.
+      starts at the first time with $a(t) h \le 1$ unless `start` is given, and is refused where that factor is
+      negative.
     - `milstein`: the paper's choice. It is Euler-Maruyama where the noise enters the velocity alone. A first-order flow
       with $\sigma(X)$ gets Milstein's correction, with a difference in place of the derivative of sigma (Platen):
       strong order 1, not 1/2. It needs noise from one Brownian motion, or a diagonal one.
@@ -69,7 +70,7 @@ def simulate(
         Milstein's scheme and the one without derivatives.
 
     The numbers depend on the seed, the number of paths, the coordinates and the steps, and on nothing else: not on
-    threads, progress, what is kept, or the machine's memory. Only the present state of all paths is held, so a million
+    threads, progress, `keep_paths`, or the machine's memory. Only the present state of all paths is held, so a million
     paths need a few hundred megabytes.
 
     Args:
@@ -85,7 +86,7 @@ def simulate(
         observe: Functions of positions and velocities (paths, d) to one number per path, by name: their mean, standard
             deviation and quantiles are in the result.
         keep_paths: Whether to keep all paths at the requested times.
-        threads: Threads over lanes of paths; as many as the process may use unless given.
+        threads: Number of threads; by default as many as the process may use.
         progress: Called as `progress(done, total)`, in steps.
         memory_limit: Maximum number of bytes to hold; a larger request is refused before anything is computed.
 
@@ -136,10 +137,10 @@ def simulate_together(
 
     In one step the noise of equation $i$ is $\int \phi_i\, dB$, with its own push $\phi_i$ of the same increments $dB$.
     These are drawn jointly, with their exact covariance $\int \phi_i \phi_j\, ds$, so that each equation alone has the
-    right law and the equations together share one motion. Euler-Maruyama uses the increments themselves. The paths of
-    one equation together with others are not those of the same seed alone.
+    right law and the equations together share one motion. Euler-Maruyama uses the increments themselves. An equation
+    simulated with others has other paths than one simulated alone with the same seed.
 
-    Arguments are those of `simulate`.
+    The arguments are those of `simulate`.
 
     Example:
         >>> from memgrad.dynamics import HeavyBallFlow, MemoryFlow, simulate_together

@@ -34,11 +34,11 @@ class TimeWarp(ABC):
 
     @abstractmethod
     def memory_time(self, t: ArrayLike) -> Array:
-        r"""$\tau(t)$: the time in MG-ODE of the heavy ball's time t >= 0."""
+        r"""$\tau(t)$: the time in MG-ODE that corresponds to the heavy ball's time t >= 0."""
 
     @abstractmethod
     def heavy_ball_time(self, tau: ArrayLike) -> Array:
-        r"""$t(\tau)$: the heavy ball's time of the time in MG-ODE."""
+        r"""$t(\tau)$: the heavy ball's time that corresponds to the time in MG-ODE."""
 
     @abstractmethod
     def speed(self, t: ArrayLike) -> Array:
@@ -170,21 +170,21 @@ class QuadratureWarp(TimeWarp):
     memory: Memory
 
     EARLY: ClassVar[float] = 1e-9
-    """Before this time the memory function is taken for a power, and the warp for a square, down to 1e-300."""
+    """Before this time the memory function is approximated by a power, and the warp by a square, down to 1e-300."""
 
     def __post_init__(self) -> None:
         refuse_discrete(self.memory)
 
     @property
     def viscosity(self) -> Viscosity:
-        r"""$\frac{d}{dt}\log(m(\tau)/\dot\tau)$, near 0 $(2p-1)/t$ where $m$ is there a power $t^p$."""
+        r"""$\frac{d}{dt}\log(m(\tau)/\dot\tau)$, near 0 $(2p-1)/t$ if $m$ is a power $t^p$ there."""
         if self.degree <= 0.5:
             raise ValueError(f"memory that is t^p near 0 warps for p > 1/2 only, got {self.memory}, p={self.degree:g}.")
         return WarpedViscosity(self)
 
     @property
     def degree(self) -> float:
-        """The exponent of the power of t that the memory function is near 0."""
+        """The exponent of the memory function near 0, where it is a power of t."""
         return float(self.memory.rate(self.EARLY)) * self.EARLY
 
     def heavy_ball_time(self, tau: ArrayLike) -> Array:
@@ -271,7 +271,7 @@ def _retimed(
 
     def at(new: Array) -> tuple[Array, Array]:
         new = np.atleast_1d(np.asarray(new, dtype=float))
-        return changed(new, *before(back(new)))  # type: ignore[misc]  # not called where there was none
+        return changed(new, *before(back(new)))  # type: ignore[misc]  # not called if there was none
 
     x, v = changed(t, trajectory.x, trajectory.v)
     return dataclasses.replace(

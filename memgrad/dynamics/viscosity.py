@@ -18,8 +18,8 @@ Times = NDArray[np.float64]
 class Viscosity(ABC):
     r"""A viscosity $a(t)$, $t > 0$, and what it leaves of a velocity: $e^{-\int_s^t a}$.
 
-    It is positive but for the warps of some memories: that of logarithmic memory, which forgets so slowly that in the
-    time of the heavy ball its velocity grows.
+    It is positive except for the warps of some memories, such as logarithmic memory, which forgets so slowly that its
+    velocity grows in the heavy ball's time.
     """
 
     is_singular: bool
@@ -34,12 +34,12 @@ class Viscosity(ABC):
         r"""The share $e^{-\int_s^t a(r) dr}$ of a velocity at time $s$ that is left at $t > 0$, $0 \le s \le t$."""
 
     def reach(self, s: Times, t: Times) -> Times | None:
-        r"""How far a unit velocity at time $s$ goes until $t$, $\int_s^t e^{-\int_s^r a} dr$; None if not known."""
+        r"""How far a unit velocity at time $s$ moves until $t$, $\int_s^t e^{-\int_s^r a} dr$; None if not known."""
         return None
 
     @abstractmethod
     def __str__(self) -> str:
-        """The text form, which `as_viscosity` reads where it is a number or q/t."""
+        """The text form, which `as_viscosity` reads if it is a number or q/t."""
 
 
 @final
@@ -131,7 +131,7 @@ class MemoryViscosity(Viscosity):
 @final
 @dataclass(frozen=True)
 class HyperbolicViscosity(Viscosity):
-    r"""The viscosity $a(t) = \omega \coth(\omega t)$: what exponential memory becomes when its time is warped.
+    r"""The viscosity $a(t) = \omega \coth(\omega t)$: that of exponential memory after the change of time.
 
     Args:
         omega: The viscosity in the long run, finite and > 0.
@@ -164,7 +164,7 @@ class HyperbolicViscosity(Viscosity):
 
 
 def refuse_discrete(memory: Memory) -> None:
-    """Let a memory that has decays but no memory function say so, before it is used in continuous time.
+    """Raise an error if a memory has decays but no memory function, before it is used in continuous time.
 
     Example:
         >>> refuse_discrete(Polynomial(2))
@@ -173,7 +173,7 @@ def refuse_discrete(memory: Memory) -> None:
 
 
 def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:
-    """A viscosity from what people write: a number, `"3/t"`, a memory (its rate), or a viscosity itself.
+    """A viscosity from a number, `"3/t"`, a memory (its rate), or a viscosity itself.
 
     Example:
         >>> print(as_viscosity("3/t"), as_viscosity(0.5), as_viscosity(Polynomial(2)))
@@ -198,6 +198,6 @@ def as_viscosity(value: float | str | Memory | Viscosity) -> Viscosity:
 
 
 def _text(number: float) -> str:
-    """The number in few digits if they are all it has, otherwise in all of them."""
+    """The number in few digits if that is exact, otherwise in all its digits."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)

@@ -27,17 +27,17 @@ def not_negative(owner: str, name: str, value: Any) -> float:
 @final
 @dataclass(frozen=True)
 class WeightDecay:
-    r"""How weights decay to 0, by an amount $\omega$ at every step, or by $\omega/(1+k)$.
+    r"""How weights decay to 0: by an amount $\omega$ at every step, or by $\omega/(1+k)$ at step k.
 
     - `l2`: $\omega x_k$ is added to the gradient, and so enters the memories and the denominator (Adam).
     - `decoupled`: $x_k$ is shrunk by the factor $1 - \eta_k \omega$, with the learning rate of the step (AdamW).
-    - `independent`: by $1 - (\eta_k/\eta^*)\, \omega$: the schedule scales it, the peak learning rate $\eta^*$ does
-      not.
+    - `independent`: $x_k$ is shrunk by $1 - (\eta_k/\eta^*)\, \omega$: the schedule scales the decay, but the peak
+      learning rate $\eta^*$ does not.
 
     Args:
         amount: $\omega$, finite and >= 0.
-        kind: One of the three.
-        log_time: Whether the amount at step k is $\omega/(1+k)$, constant in the logarithm of time (ADana).
+        kind: `l2`, `decoupled` or `independent`.
+        log_time: Whether the amount at step k is $\omega/(1+k)$, which is constant in logarithmic time (ADana).
     """
 
     amount: float = 0.0
@@ -81,8 +81,8 @@ class Method:
     $$x_{k+1} = (1 - s_k)\, x_k - \eta_k \frac{n_k}{\rho_k \sqrt{v_k} + \epsilon}, \qquad
       n_k = \sum_i \gamma_i(k)\, u^i_k, \qquad k = 0, 1, \dots$$
 
-    $u^i$ are averages of gradients with the memories of the mixture, $v$ an average of squared gradients with the
-    second memory. Without a second memory there is no denominator. $s_k$ is the weight decay's.
+    $u^i$ are averages of gradients with the memories of the mixture, and $v$ is an average of squared gradients with
+    the second memory. Without a second memory there is no denominator. $s_k$ is given by the weight decay.
 
     Args:
         mixture: What is followed: a `Mixture`, a `Memory` or a text form.
@@ -157,7 +157,7 @@ class Method:
 
     @property
     def is_code(self) -> bool:
-        """Whether a part of it is a function, and so has no text form that can be read back."""
+        """Whether any part of it is a function, so that its text form cannot be read back."""
         second = self.second_memory is not None and self.second_memory.is_code
         return self.mixture.is_code or second or self.root.is_code
 
@@ -174,7 +174,7 @@ class Method:
         return parse(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """The method as plain data; `Method.from_dict` reads it back. What is at its default is left out.
+        """The method as plain data, without default values; `Method.from_dict` reads it back.
 
         Example:
             >>> Method("exp:0.9", "exp:0.999", eps=1e-8).to_dict()

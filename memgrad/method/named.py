@@ -81,7 +81,7 @@ def heavy_ball(momentum: float = 0.9, *, viscosity: float | None = None) -> Meth
 
     Args:
         momentum: Constant $\beta$, 0 <= momentum < 1.
-        viscosity: $q$ of $\beta_k = k/(k+q)$ instead of it, finite and > 0.
+        viscosity: $q$, finite and > 0, for $\beta_k = k/(k+q)$ instead of a constant momentum.
 
     Example:
         >>> print(heavy_ball(0.9)), print(heavy_ball(viscosity=3))
@@ -100,14 +100,14 @@ def nesterov(momentum: float = 0.9, *, viscosity: float | None = None) -> Method
 
     Args:
         momentum: Constant $\beta$, 0 <= momentum < 1.
-        viscosity: $q$ of $\beta_k = k/(k+q)$ instead of it; 3 is Nesterov's own.
+        viscosity: $q$ for $\beta_k = k/(k+q)$ instead of a constant momentum; 3 is Nesterov's own.
 
     Example:
         >>> print(nesterov(viscosity=3))
         inst + 0.25*(1+k)*poly:4
 
     Reference:
-        Su, Boyd and Candes, NeurIPS 2014; Sutskever et al., ICML 2013, for the form in the parameters looked ahead to.
+        Su, Boyd and Candes, NeurIPS 2014; Sutskever et al., ICML 2013, for the form in the look-ahead parameters.
     """
     if viscosity is not None:
         q = as_real("nesterov", "viscosity", viscosity, "a finite viscosity > 0")
@@ -218,7 +218,7 @@ def polyadam(p: float = 4.0, beta: float = 0.9, *, eps: float = 1e-8, weight_dec
 
     Args:
         p: Degree of the second memory, finite and > 0.
-        beta: Decay of the first, 0 <= beta < 1.
+        beta: Decay of the first memory, 0 <= beta < 1.
         eps: Added to the root.
         weight_decay: Decoupled, finite and >= 0.
 
@@ -283,7 +283,7 @@ def nadam(
         eps: Added to the root.
         psi: Rate of the rise, finite and >= 0; `momentum_decay` in torch.
         weight_decay: Finite and >= 0.
-        decoupled: Whether it is decoupled, instead of an L2 term.
+        decoupled: Whether the weight decay is decoupled instead of an L2 term.
 
     Example:
         >>> print(nadam())
@@ -328,12 +328,12 @@ def ademamix(
 
     The slow average starts from 0 and is not corrected. Over the first `ramp` steps its factor rises linearly to
     $\alpha$ and its half-life from that of $\beta_1$ to that of $\beta_3$. Without these ramps, which other libraries
-    leave out silently, large $\beta_3$ diverge early.
+    leave out silently, a large $\beta_3$ diverges early.
 
     Args:
         betas: $\beta_1$ (fast), $\beta_2$ (squares) and $\beta_3$ (slow), each 0 < beta < 1.
         alpha: $\alpha$, finite and >= 0.
-        ramp: Number of steps of the ramps, >= 1: all steps of the run, in the paper. `None` is no ramp.
+        ramp: Number of steps of the ramps, >= 1; the paper takes all steps of the run. `None` means no ramp.
         eps: Added to the root.
         weight_decay: Decoupled, finite and >= 0.
 

@@ -47,7 +47,7 @@ def parse_decay(words: str, source: object) -> WeightDecay:
     if found is None:
         raise ValueError(
             f"method {source!r} says {words.strip()!r} after its semicolon; weight decay is written l2=0.1, decay=0.1 "
-            f"(decoupled) or independent=0.1, with /t after the number where it falls as 1/(1+k)."
+            f"(decoupled) or independent=0.1, with /t after the number if it falls as 1/(1+k)."
         )
     return WeightDecay(
         _real(found["amount"], source, found["kind"]), _KIND_OF_WORD[found["kind"]], found["log_time"] is not None

@@ -65,8 +65,8 @@ def best_degree(
     $A = |x_0-x^*|^2/(2\eta)$ and $N = \frac{1}{2} d\, \eta\, \varsigma_*^2 k$ the bound is
     $(A (p-1)^2/p + N p)/(k+p-1)$. Its derivative in $p$ has the sign of
     $((A+N)(k-1) + 2A)\, p^2 - 2 A p - A (k-1)$, which is $N (k-1) \ge 0$ at $p = 1$ and grows from there. So the
-    theorem asks for a shorter memory than $p = 2$ only to allow a larger learning rate. The documentation's page on
-    theory shows where that advice is wrong.
+    theorem asks for a shorter memory than $p = 2$ only to allow a larger learning rate. The theory page of the
+    documentation shows where this advice is wrong.
 
     Args:
         lr: $\eta$, > 0, and below $1/L$.
@@ -75,7 +75,7 @@ def best_degree(
             each direction.
         dimension: $d \ge 1$.
         steps: The budget $k \ge 1$.
-        smoothness: $L$, > 0, or `None` where it is not known; the advice then says for which $L$ it holds.
+        smoothness: $L$, > 0, or `None` if it is not known; the advice then says for which $L$ it holds.
 
     Example:
         >>> best_degree(lr=0.1, distance=1, noise=1, dimension=1, steps=1000, smoothness=1).degree
@@ -132,7 +132,7 @@ def best_lr(
         dimension: $d \ge 1$.
         steps: The budget $k \ge 1$.
         degree: $p \ge 2$, or `None` to choose it too.
-        smoothness: $L$, > 0, or `None` where it is not known; the advice then says for which $L$ it holds.
+        smoothness: $L$, > 0, or `None` if it is not known; the advice then says for which $L$ it holds.
 
     Example:
         >>> advice = best_lr(distance=1, noise=1, dimension=1, steps=100, smoothness=1)
@@ -152,10 +152,10 @@ def best_lr(
         reasons.append("p = 2 is the smallest degree of the theorem, and the bound grows with p for every lr.")
     else:
         (p,) = numbers(owner, degree=degree)
-        assume(owner, "p >= 2", p, 2.0, otherwise="take a larger degree, or none to have it chosen")
+        assume(owner, "p >= 2", p, 2.0, otherwise="take a larger degree, or None to have it chosen")
     balanced = distance / (noise * math.sqrt(d * k)) if noise > 0 else math.inf
     if smoothness is None and noise == 0:
-        raise ValueError("best_lr needs smoothness where noise=0: the bound then falls as lr grows, up to (p-1)/(p L).")
+        raise ValueError("best_lr needs smoothness if noise=0: the bound then falls as lr grows, up to (p-1)/(p L).")
     largest = math.inf if smoothness is None else 1 / numbers(owner, smoothness=smoothness)[0]
     if balanced <= largest:
         reasons.append("lr = (p-1)/p distance/(noise sqrt(d steps)), where rate and ball are equal.")

@@ -22,8 +22,8 @@ class AssumptionError(ValueError):
 class Bound:
     r"""A proven upper bound, as a value: the number, its two parts, and what it rests on.
 
-    `value = rate + ball`: the *rate* is what is left of the start and vanishes with time, the *ball* is what the noise
-    leaves forever. They are floats for one time or step and arrays for an array of them.
+    `value = rate + ball`: the *rate* is the effect of the start, which vanishes with time, and the *ball* is the effect
+    of the noise, which stays. They are floats for a single time or step, and arrays for an array of times or steps.
 
     Args:
         name: The function of `memgrad.theory` that made it.
@@ -34,7 +34,7 @@ class Bound:
         ball: The part that the noise contributes.
         theorem: Where it is proved, and the erratum where the printed form is corrected.
         assumptions: What was checked, with the numbers put in.
-        given: What cannot be checked from numbers and was taken on trust.
+        given: What cannot be checked from numbers and is assumed to hold.
 
     Example:
         >>> from memgrad.theory import polynomial
@@ -119,7 +119,7 @@ def _text(values: Values) -> str:
 
 
 def assume(owner: str, statement: str, value: float, limit: float, *, otherwise: str) -> str:
-    """The statement with its numbers, or an `AssumptionError` that says it and, in `otherwise`, the way out.
+    """The statement with its numbers; raises an `AssumptionError` with the statement and the way out, `otherwise`.
 
     The statement is `name >= rule` or `name <= rule`, where `rule` has the value `limit`.
     """
@@ -132,7 +132,7 @@ def assume(owner: str, statement: str, value: float, limit: float, *, otherwise:
 
 
 def assume_growth(owner: str, letter: str, constant: float, gap: float, distance: float) -> str:
-    """The statement that a function which grows like constant/2 |x - x*|^2 can have these starting values."""
+    """The statement that a function that grows like constant/2 |x - x*|^2 can have these starting values."""
     return assume(
         owner,
         f"gap >= {letter}/2 distance^2",

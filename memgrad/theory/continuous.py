@@ -114,9 +114,9 @@ def polynomial(
     p \ge 1 + \frac{1}{\tau}$$
 
     Convex functions need $p \ge 2$. Started at $\epsilon > 0$ with $X(\epsilon) = x_0$ and $V(\epsilon) = 0$, the
-    rate has $\epsilon\,(f(x_0) - f^*)/t$ more, and the ball is multiplied by $(t - \epsilon)/t$.
+    rate grows by $\epsilon\,(f(x_0) - f^*)/t$, and the ball is multiplied by $(t - \epsilon)/t$.
 
-    `tight` chooses the Lyapunov function anew for each $t$: the one with $\lambda(s) = \frac{s}{p-1} + c\, s^p$ and the
+    `tight` chooses the best Lyapunov function for each $t$: the one with $\lambda(s) = \frac{s}{p-1} + c\, s^p$ and the
     largest $c$ that the master inequality admits up to $t$. With $y = \frac{(\tau+2)(p-1)}{2p-1} - 1 \ge 0$ it divides
     the rate by $(1+y)^2$, and multiplies the ball by $(1 + \frac{2y}{p} + \frac{y^2}{2p-1})/(1+y)^2$. For large $p$
     both shrink to about $4/(\tau+2)^2$ of their size; at $p = 1 + 1/\tau$ nothing changes.
@@ -129,8 +129,8 @@ def polynomial(
         dimension: $d \ge 1$.
         tau: Constant of weak quasi-convexity, > 0; 1 for convex functions, 2 for quadratics.
         start: $\epsilon \ge 0$, the time at which the equation starts.
-        gap: $f(x_0) - f^* \ge 0$, needed where `start` is not 0.
-        tight: Whether to take the best Lyapunov function for each $t$, in the place of the paper's; `start` must be 0.
+        gap: $f(x_0) - f^* \ge 0$, required if `start` is not 0.
+        tight: Whether to take the best Lyapunov function for each $t$, instead of the paper's; `start` must be 0.
 
     Example:
         >>> polynomial(t=10, degree=2, distance=1, noise=0.5, dimension=3).value
@@ -159,7 +159,9 @@ def polynomial(
     theorem = "UAI 2019, Theorem D.3" + (" and the remark after it" if start > 0 else "")
     if tight:
         if start > 0:
-            raise ValueError(f"polynomial has its tight form for start=0, got start={start:g}: use master with a lam.")
+            raise ValueError(
+                f"polynomial has a tight form only for start=0, got start={start:g}: use master with a lam."
+            )
         y = max((tau + 2) * (p - 1) / (2 * p - 1) - 1, 0.0)
         theorem = "UAI 2019, Lemma D.2, with the largest lambda(s) = s/(p-1) + c s^p"
     return Bound(
@@ -176,7 +178,7 @@ def polynomial(
 
 
 def gap_at_start(owner: str, gap: float | None, start: float) -> float:
-    """The gap f(x0) - f*, which only a start after 0 needs."""
+    """The gap f(x0) - f*, which is needed only for a start after 0."""
     if gap is not None:
         return numbers(owner, gap=gap)[0]
     if start > 0:

@@ -27,7 +27,7 @@ def memsgd(
         k: Step, an integer >= 0; one or an array.
         degree: $p \ge 2$, real.
         lr: $\eta$, > 0 and at most $\frac{p-1}{pL}$.
-        smoothness: $L$, > 0. `None` says that it is not known; the bound then says for which $L$ it holds.
+        smoothness: $L$, > 0. `None` means that it is not known; the bound then states for which $L$ it holds.
         distance: $|x_0 - x^*| \ge 0$.
         noise: $\varsigma_* \ge 0$, a standard deviation: $\varsigma_*^2$ bounds the variance of the gradient noise in
             each direction.
@@ -100,7 +100,7 @@ def discrete_master(
     """
     lam = series("discrete_master", "lambdas", lambdas)
     if lam.ndim != 1:
-        raise ValueError(f"discrete_master needs lambdas in one row, got an array of shape {lam.shape}.")
+        raise ValueError(f"discrete_master needs a one-dimensional array of lambdas, got shape {lam.shape}.")
     lr, smoothness, distance, noise, d = numbers(
         "discrete_master", lr=lr, smoothness=smoothness, distance=distance, noise=noise, dimension=dimension
     )

@@ -101,7 +101,7 @@ def heavy_ball(
         distance: $|x_0 - x^*| \ge 0$.
         gap: $f(x_0) - f^* \ge 0$.
         noise: $\varsigma_* \ge 0$, a standard deviation: $\varsigma_*^2$ bounds the variance of the gradient noise in
-            each direction. Table 1 has 0.
+            each direction. It is 0 in Table 1.
         dimension: $d \ge 1$.
 
     Example:
@@ -160,7 +160,7 @@ def heavy_ball_bounded(
     noise: float,
     dimension: int,
 ) -> Bound:
-    r"""Heavy-ball on convex functions with bounded gradients: a bound for the mean of the iterates, at any rate.
+    r"""Heavy-ball on convex functions with bounded gradients: a bound for the mean iterate, at any learning rate.
 
     $$\mathbb{E}[f(\bar x_k) - f^*] \le \frac{1}{k+1} \left( \frac{\beta}{1-\beta} (f(x_0) - f^*)
     + \frac{1-\beta}{2\eta} |x_0 - x^*|^2 \right) + \frac{\eta\, (G^2 + d\, \varsigma_*^2)}{2 (1-\beta)}$$

@@ -45,7 +45,7 @@ def exponential_general(
             $\tilde\sigma_*^2 = \sup_x \lVert \tilde\sigma(x)\tilde\sigma(x)^T \rVert$.
         dimension: $d \ge 1$.
         tau: Constant of weak quasi-convexity of $\tilde f$, > 0; 1 for convex functions, 2 for quadratics.
-        tight: Whether to take the largest $\gamma$ that the proof allows, in the place of the paper's simpler one.
+        tight: Whether to take the largest $\gamma$ that the proof allows, instead of the paper's simpler one.
 
     Example:
         >>> bound = exponential_general(t=[0, 9], alpha=1.5, growth=1, distance=1, gap=0.5, noise=0, dimension=1)
@@ -98,8 +98,8 @@ def exponential_strongly_convex(
     + \frac{(\alpha-\gamma)^2}{2\alpha} |x_0 - x^*|^2 \right)
     + \frac{d\, \alpha\, \sigma_*^2}{2 \gamma} (1 - e^{-\gamma t})$$
 
-    for MG-SDE-exp, started at $V(0) = 0$. $\gamma = \alpha/3$ up to $\alpha = \frac{9}{4} \mu$, which is best, and
-    $\gamma = \frac{1}{2} (\alpha - \sqrt{\alpha^2 - 2 \alpha \mu})$ above.
+    for MG-SDE-exp, started at $V(0) = 0$. $\gamma = \alpha/3$ up to $\alpha = \frac{9}{4} \mu$, which is the best
+    choice, and $\gamma = \frac{1}{2} (\alpha - \sqrt{\alpha^2 - 2 \alpha \mu})$ above it.
 
     Args:
         t: Time, finite and >= 0; one or an array.
@@ -109,7 +109,7 @@ def exponential_strongly_convex(
         gap: $f(x_0) - f^*$, at least $\frac{\mu}{2} |x_0 - x^*|^2$.
         noise: $\sigma_* \ge 0$, a standard deviation: $\sigma_*^2 = \sup_x \lVert \sigma(x)\sigma(x)^T \rVert$.
         dimension: $d \ge 1$.
-        tight: Whether to take the largest $\gamma$ that the proof allows, in the place of the paper's simpler one.
+        tight: Whether to take the largest $\gamma$ that the proof allows, instead of the paper's simpler one.
 
     Example:
         >>> bound = exponential_strongly_convex(
@@ -153,8 +153,8 @@ def heavy_ball_strongly_convex(
     $$\mathbb{E}[f(X(t)) - f^*] \le e^{-\gamma t} \left( f(x_0) - f^*
     + \frac{(\alpha-\gamma)^2}{2} |x_0 - x^*|^2 \right) + \frac{d\, \sigma_*^2}{2 \gamma} (1 - e^{-\gamma t})$$
 
-    $\gamma = \alpha/3$ up to $\alpha = \frac{3}{2} \sqrt\mu$, which is best, and
-    $\gamma = \frac{1}{2} (\alpha - \sqrt{\alpha^2 - 2 \mu})$ above.
+    $\gamma = \alpha/3$ up to $\alpha = \frac{3}{2} \sqrt\mu$, which is the best choice, and
+    $\gamma = \frac{1}{2} (\alpha - \sqrt{\alpha^2 - 2 \mu})$ above it.
 
     Args:
         t: Time, finite and >= 0; one or an array.
@@ -165,7 +165,7 @@ def heavy_ball_strongly_convex(
         noise: $\sigma_* \ge 0$, a standard deviation: $\sigma_*^2 = \sup_x \lVert \sigma(x)\sigma(x)^T \rVert$. In the
             model of heavy-ball with learning rate $\eta$ it is $\eta^{1/4} \varsigma_*$.
         dimension: $d \ge 1$.
-        tight: Whether to take the largest $\gamma$ that the proof allows, in the place of the paper's simpler one.
+        tight: Whether to take the largest $\gamma$ that the proof allows, instead of the paper's simpler one.
 
     Example:
         >>> bound = heavy_ball_strongly_convex(
@@ -257,13 +257,13 @@ def best_gamma(*, alpha: float, growth: float, tau: float = 1.0, tight: bool = F
     if alpha <= (tau + 2) / 2 * math.sqrt(growth):
         return tau / (tau + 2) * alpha
     root = math.sqrt(max(alpha**2 - 2 * growth * tau, 0.0))
-    return growth * tau / (alpha + root)  # (alpha - root)/2 without its cancellation
+    return growth * tau / (alpha + root)  # (alpha - root)/2 without cancellation
 
 
 def _largest_root(kappa: float, tau: float) -> float:
     """The largest u in (0, 1) with u (1 + (1-u)^2/kappa) = tau (1-u), where u = gamma/alpha, kappa = growth/alpha^2."""
 
-    def excess(u: float) -> float:  # > 0 where gamma is too large
+    def excess(u: float) -> float:  # > 0 if gamma is too large
         return u * (kappa + (1 - u) ** 2) - tau * kappa * (1 - u)
 
     low, high = 0.0, 1.0
@@ -327,8 +327,8 @@ def gamma_bounds(beta: Any, tau: float, mu: float) -> GammaBounds:
 
     Args:
         beta: Weights $\beta$ of the position in the Lyapunov function, > 0; one or an array.
-        tau: Constant of weak quasi-convexity, > 0. The paper's figure has 0.5.
-        mu: $\tilde\mu > 0$, the constant of quadratic growth. The paper's figure has 10.
+        tau: Constant of weak quasi-convexity, > 0. It is 0.5 in the paper's figure.
+        mu: $\tilde\mu > 0$, the constant of quadratic growth. It is 10 in the paper's figure.
 
     Example:
         >>> bounds = gamma_bounds([1, 10], tau=0.5, mu=10)

@@ -18,7 +18,7 @@ from memgrad.theory.quantities import numbers, times
 
 Array = NDArray[np.float64]
 
-FIRST_TIME = 1e-16  # a start at 0 is checked from this share of the first time asked for
+FIRST_TIME = 1e-16  # a start at 0 is checked from this fraction of the first requested time
 LONGEST_PANEL = 0.05  # of the time itself, or half of the time 1/a in which the memory changes
 MOST_PANELS = 20_000
 AGREES = 1e-7  # how far numbers may be from a condition that holds with equality
@@ -36,17 +36,17 @@ def master(
     gap: float | None = None,
     lam: Callable[[Array], Array] | None = None,
 ) -> Bound:
-    r"""Any memory function: a bound for the last point of MG-SDE, wherever its Lyapunov function exists.
+    r"""Any memory function: a bound for the last point of MG-SDE, if its Lyapunov function exists.
 
     $$\mathbb{E}[f(X(t)) - f^*] \le \frac{r(\epsilon)(f(x_0) - f^*) + \frac{1}{2} |x_0 - x^*|^2}{r(t)}
     + \frac{d\, \sigma_*^2}{2} \cdot \frac{1}{r(t)} \int_\epsilon^t \lambda(s)^2 a(s)^2\,ds$$
 
     with $a = \dot m/m$ and $r = a \lambda^2$, for every $\lambda > 0$ that solves $\dot\lambda = a \lambda - 1$ and
     satisfies $\dot r \le \tau \lambda a$. The solutions are $\lambda(t) = m(t)\,(C + \int_t^\infty ds/m(s))$, positive
-    for all time where $C \ge 0$. $C = 0$ is taken unless `lam` is given; for $m = t^p$ it gives `polynomial`. A larger
-    $C$ makes $r(t)$ larger and the bound smaller, as long as $\dot r \le \tau\lambda a$ still holds up to $t$.
+    at all times if $C \ge 0$. $C = 0$ is used unless `lam` is given; for $m = t^p$ it gives `polynomial`. A larger $C$
+    makes $r(t)$ larger and the bound smaller, as long as $\dot r \le \tau\lambda a$ still holds up to $t$.
 
-    Both conditions are checked on a grid that is fine against $t$ and against $1/a(t)$; a start at 0 is checked from
+    Both conditions are checked on a grid that is fine compared with $t$ and with $1/a(t)$; a start at 0 is checked from
     $10^{-16}$ of the first requested time onward.
 
     Args:
@@ -57,7 +57,7 @@ def master(
         dimension: $d \ge 1$.
         tau: Constant of weak quasi-convexity, > 0; 1 for convex functions, 2 for quadratics.
         start: $\epsilon \ge 0$, the time at which the equation starts, with $X = x_0$ and $V = 0$.
-        gap: $f(x_0) - f^* \ge 0$, needed where `start` is not 0.
+        gap: $f(x_0) - f^* \ge 0$, required if `start` is not 0.
         lam: A function that maps an array of times to $\lambda$ there. It must solve the equation above.
 
     Example:
@@ -72,9 +72,9 @@ def master(
         (0.1125, 0.0681)
 
     Reference:
-        UAI 2019, Lemma D.2. *Differs*: it says $\lambda = -m \int dt/m$, and leaves to the reader which antiderivative
-        is meant, that $\lambda > 0$, and that $r(0) = 0$ or the start is later. Exponential memory
-        $m = e^{\alpha t} - 1$ violates the condition near 0, and has a bound only for a later start.
+        UAI 2019, Lemma D.2. *Differs*: it states $\lambda = -m \int dt/m$, but leaves open which antiderivative is
+        meant, that $\lambda > 0$, and that $r(0) = 0$ or the start is later. Exponential memory $m = e^{\alpha t} - 1$
+        violates the condition near 0, and has a bound only for a later start.
     """
     memory = as_memory("master", "memory", memory)
     at = times("master", t, positive=True)
@@ -135,7 +135,7 @@ def _cut(memory: Memory, start: float, at: Array) -> _Panels:
         ends.append(ends[-1] + min(LONGEST_PANEL * ends[-1], 0.5 / _rate(memory, ends[-1])))
     if ends[-1] < stop:
         raise ValueError(
-            f"master needs a grid fine against 1/a(t), and {memory} forgets too fast for one up to t={stop:g} "
+            f"master needs a grid that resolves 1/a(t), and {memory} forgets too fast for one up to t={stop:g} "
             f"({MOST_PANELS} panels reach t={ends[-1]:g}): ask for earlier times."
         )
     grid = np.unique(np.concatenate((np.array(ends[:-1] or ends), at)))
@@ -175,7 +175,7 @@ def _lyapunov(memory: Memory, panels: _Panels, lam: Callable[[Array], Array] | N
 
 
 def _slope_of_log_rate(memory: Memory, t: Array, a: Array) -> Array:
-    """a'/a by central differences of fourth order, since a memory does not know its second derivative."""
+    """a'/a by central differences of fourth order, because a memory has no second derivative."""
     h = 1e-3 * np.minimum(t, 1 / a)
     near, far = (np.log(memory.rate(t + n * h) / memory.rate(t - n * h)) for n in (1, 2))
     slope: Array = (8 * near - far) / (12 * h)
@@ -206,7 +206,7 @@ def _tail(memory: Memory, t: float) -> float:
 
     if _last_degree(memory, t) > 1:
         value, _, *rest = quad(integrand, 0, np.inf, epsabs=0.0, epsrel=1e-11, limit=500, full_output=1)
-        if len(rest) == 1 and value > 0:  # a further entry would be quad's warning
+        if len(rest) == 1 and value > 0:  # a further entry would be a warning of quad
             return float(value)
     raise AssumptionError(
         f"master needs a finite integral of 1/m(s) up to infinity, so that lambda stays positive, and {memory} grows "

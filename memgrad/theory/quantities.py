@@ -1,4 +1,4 @@
-"""The numbers that bounds are made of: what each means, and what it may be."""
+"""The arguments of bounds: what each means, and its domain."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from memgrad.kinds import is_real
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number that a bound takes, under one name with one meaning in all of them.
+    """One argument of bounds; its name and meaning are the same in all of them.
 
     Args:
         meaning: What it is, in the paper's letters.
-        domain: What it may be, in words.
+        domain: Its domain, in words.
         low: The smallest value.
         above_low: Whether the smallest value itself is excluded.
-        below: What it must be smaller than.
+        below: The value that it must be below.
         is_count: Whether it must be an integer.
     """
 
@@ -68,7 +68,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "beta": _positive("weight of the position in the Lyapunov function, or an array of them"),
     "mu": _positive("mu-tilde: f-tilde(x) - f-tilde* >= mu/2 |x - x*|^2"),
 }
-"""Every number a bound takes, by its name."""
+"""All numeric arguments of bounds, by name."""
 
 
 def numbers(owner: str, **values: Any) -> tuple[float, ...]:

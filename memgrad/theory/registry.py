@@ -1,4 +1,4 @@
-"""All bounds by name, with what they take, so that a command line or a page can list and compute them."""
+"""All bounds by name, with their arguments, so that a command line or a page can list and compute them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FUNCTIONS: tuple[tuple[Callable[..., Bound], str], ...] = (
     (heavy_ball_gradient, "heavy-ball on functions that need not be convex, smallest squared gradient"),
 )
 
-# What the parameters that are not single numbers mean, and their kind.
+# The kind and the meaning of the parameters that are not single numbers.
 OTHERS: Mapping[str, tuple[str, str]] = {
     "memory": ("memory", "a memory with a memory function m(t), or its text form"),
     "lambdas": ("numbers", "lambda_0 = 0, lambda_1, ..., each at most 1 above the one before"),
@@ -42,15 +42,15 @@ OTHERS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a bound takes.
+    """One argument of a bound.
 
     Args:
         name: Name of the argument.
         kind: `number`, `numbers` (one or several), `count` (an integer), `flag`, `memory`, or `code` (a function).
         meaning: What it is.
-        domain: What it may be; empty where it is not a number.
+        domain: Its domain; empty if it is not a number.
         required: Whether it must be given.
-        default: Its value where it is not given.
+        default: Its value if it is not given.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Entry:
         name: Name of the function in `memgrad.theory`.
         summary: What it is about, in one line.
         function: The function.
-        parameters: What it takes, in order.
+        parameters: Its arguments, in order.
     """
 
     name: str

@@ -58,7 +58,7 @@ def average_iterates(
 def memory_average(
     memory: Memory | str, *, accumulator_dtype: Any | None = None
 ) -> optax.GradientTransformationExtraArgs:
-    """The old name of `average_iterates`, which `memgrad.memory_average` (for PyTorch) has too.
+    """The old name of `average_iterates`; `memgrad.memory_average` is for PyTorch.
 
     Args:
         memory: See `average_iterates`.

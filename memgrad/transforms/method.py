@@ -20,7 +20,7 @@ def scale_by_method(
 ) -> optax.GradientTransformationExtraArgs:
     r"""Replace gradients by the step of a method, $n_k/(\rho_k \sqrt{v_k} + \epsilon)$, for any mixture.
 
-    Its weight decay is left to `from_method`.
+    It does not decay weights; `from_method` does.
 
     Args:
         method: A `Method` or its text form.
@@ -83,7 +83,7 @@ def from_method(
         method: A `Method` or its text form.
         peak_learning_rate: $\eta^*$, for an independent weight decay under a schedule; a constant learning rate is its
             own peak.
-        mask: Which parameters decay: a tree of booleans or a function of the parameters that gives one, as in optax.
+        mask: Which parameters decay: a tree of booleans or a function of the parameters that returns one, as in optax.
         accumulator_dtype: Precision of the averages; the parameters' by default.
 
     Example:

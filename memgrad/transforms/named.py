@@ -146,7 +146,7 @@ def adana(
         delta: Degree of both memories, finite and > 0.
         kappa: Exponent of the gain $(1+k)^{1-\kappa}$, 0 <= kappa <= 1.
         omega: Factor of the weight decay, finite and >= 0; 0, the default, needs no parameters in `update`. Its authors
-            take 4 and warm the learning rate up: at a constant one the first step would remove $\omega$ times the
+            use 4 and warm up the learning rate: at a constant rate the first step would remove $\omega$ times the
             parameters.
         eps: Added to the root, finite and > 0.
         through_lr: Multiply the weight decay by the whole learning rate $\eta_k$ instead.
@@ -174,7 +174,7 @@ def adana(
         raise TypeError(f"adana needs through_lr True or False, got through_lr={through_lr!r}.")
     peak_learning_rate = as_peak("adana", peak_learning_rate)
     if peak_learning_rate is not None and through_lr:
-        raise ValueError("adana takes peak_learning_rate where the weight decay is independent, not with through_lr.")
+        raise ValueError("adana takes peak_learning_rate only if the weight decay is independent, not with through_lr.")
 
     def init(params: Tree) -> MemoryAdamState:
         return adam_state(params, accumulator_dtype)

@@ -17,10 +17,10 @@ from memgrad.transforms.state import Number, Tree, cast_like, loses_squares
 
 
 def as_number(owner: str, name: str, value: Number, *, or_zero: bool = False, most: float = math.inf) -> Number:
-    """A number that is refused unless finite, > 0 (or >= 0) and <= `most`; a traced one cannot be checked.
+    """A number, checked to be finite, > 0 (or >= 0) and <= `most`; a traced number cannot be checked.
 
-    An array stays one, so that what is built does not depend on its value: a state that `inject_hyperparams` has made
-    of arrays must fit the update that is traced.
+    An array stays an array, so that what is built does not depend on its value: a state that `inject_hyperparams` made
+    of arrays must fit the traced update.
     """
     rule = f"a finite {name} {'>=' if or_zero else '>'} 0" + ("" if most == math.inf else f" and <= {most:g}")
     checked: Number = 0.0 if or_zero and is_zero(value) else as_real(owner, name, value, rule)
@@ -38,7 +38,7 @@ def is_zero(value: Any) -> bool:
 
 
 def as_recalled(owner: str, memory: Memory | Mixture | str) -> Memory | Mixture:
-    """A memory where it is one, and a mixture where it has gain. The numbers of a memory may be traced."""
+    """The memory, or the mixture if it has a gain. The numbers of a memory may be traced."""
     read = Memory.parse(memory) if isinstance(memory, str) else memory
     if isinstance(read, Memory):
         return read  # not through Mixture, which compares memories: a traced number has no value to compare
@@ -55,11 +55,11 @@ def as_method(owner: str, method: Method | str) -> Method:
 
 
 def as_mask(owner: str, mask: Any | None) -> Any | None:
-    """Which parameters decay, as optax takes it."""
+    """Which parameters decay, in the form that optax accepts."""
     leaves = [] if mask is None or callable(mask) else jax.tree.leaves(mask)
     wrong = [leaf for leaf in leaves if not (isinstance(leaf, bool) or getattr(leaf, "dtype", None) == jnp.bool_)]
     if wrong:
-        raise TypeError(f"{owner} needs a mask of booleans, or a function that gives one, got {wrong[0]!r} in mask.")
+        raise TypeError(f"{owner} needs a mask of booleans, or a function that returns one, got {wrong[0]!r} in mask.")
     return mask
 
 
@@ -100,7 +100,7 @@ def chain(
 
 
 def decay_weights(amount: optax.ScalarOrSchedule, mask: Any | None = None) -> optax.GradientTransformation:
-    """Add the parameters, times an amount or a schedule of it, to the updates, whose dtype they keep."""
+    """Add the parameters, times an amount or a schedule of it, to the updates, which keep their dtype."""
     added = optax.add_decayed_weights(amount, mask=mask)
 
     def update(updates: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
@@ -111,7 +111,7 @@ def decay_weights(amount: optax.ScalarOrSchedule, mask: Any | None = None) -> op
 
 
 def as_peak(owner: str, peak_learning_rate: Number | None) -> Number | None:
-    """The peak learning rate, checked where it is given."""
+    """The peak learning rate, checked if it is given."""
     return None if peak_learning_rate is None else as_number(owner, "peak_learning_rate", peak_learning_rate)
 
 
@@ -135,7 +135,7 @@ def decayed_descent(
         )
 
     def shrink(k: jax.Array) -> Any:
-        # A constant learning rate is its own peak, also where it is 0.
+        # A constant learning rate is its own peak, even if it is 0.
         rate = learning_rate(k) if callable(learning_rate) else learning_rate
         return -(amount(k) if callable(amount) else amount) * (
             1.0 if peak_learning_rate is None else rate / peak_learning_rate

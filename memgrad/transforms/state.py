@@ -88,7 +88,7 @@ def lerp(average: Tree, new: Tree, fresh: jax.Array) -> Tree:
 
     def lerp(u: jax.Array, g: jax.Array) -> jax.Array:
         g = g.astype(u.dtype)
-        # From the nearer end, as torch.lerp: else b_k = 0 would give a g that is rounded to the precision of u.
+        # From the nearer end, as in torch.lerp; otherwise b_k = 0 would give g rounded to the precision of u.
         return jnp.where(fresh < 0.5, u + fresh * (g - u), g - (1 - fresh) * (g - u)).astype(u.dtype)
 
     return jax.tree.map(lerp, average, new)

@@ -331,8 +331,8 @@ HESSIAN = np.array([[2.0, 0.7, 0.0], [0.7, 1.0, -0.2], [0.0, -0.2, 0.5]])
 MIXING = np.array([[1.0, 0.3], [0.0, 0.8], [0.5, -0.4]])
 
 
-def quadratic(kind: Any, *parameters: Any, h: Any, noise: Any, minimiser: Any = 0.0, **options: Any) -> Equation:
-    return kind(*parameters, gradient=lambda x: (x - minimiser) @ h, hessian=h, noise=noise, **options)
+def quadratic(kind: Any, *parameters: Any, h: Any, noise: Any, minimizer: Any = 0.0, **options: Any) -> Equation:
+    return kind(*parameters, gradient=lambda x: (x - minimizer) @ h, hessian=h, noise=noise, **options)
 
 
 def rotation(d: int) -> np.ndarray:
@@ -391,11 +391,11 @@ def test_directions_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.parametrize("memory", ["poly:2", "exp:0.5"])
-def test_a_singular_hessian_and_a_shifted_minimiser(memory: str) -> None:
+def test_a_singular_hessian_and_a_shifted_minimizer(memory: str) -> None:
     """In a flat direction the gradient is constant; elsewhere the path is that of the shifted coordinate."""
-    h, minimiser = np.diag([0.0, 1.5]), np.array([0.0, 4.0])
+    h, minimizer = np.diag([0.0, 1.5]), np.array([0.0, 4.0])
     slope = np.array([0.3, 0.0])
-    equation = MemoryFlow(memory, gradient=lambda x: (x - minimiser) @ h + slope, hessian=h, noise=0.6)
+    equation = MemoryFlow(memory, gradient=lambda x: (x - minimizer) @ h + slope, hessian=h, noise=0.6)
     found = moments(equation, [2.0], [1.0, 5.0])
     flat = numbers(constant(MemoryFlow, memory, g=0.3, noise=0.6), 2.0)
     curved = numbers(on(MemoryFlow, memory, lam=1.5, noise=0.6), 2.0, 1.0)
@@ -404,11 +404,13 @@ def test_a_singular_hessian_and_a_shifted_minimiser(memory: str) -> None:
 
 
 def test_expected_loss() -> None:
-    minimiser, h = np.array([1.0, -1.0]), np.array([[2.0, 0.5], [0.5, 1.0]])
-    found = moments(quadratic(MemoryFlow, "poly:2", h=h, noise=0.3, minimiser=minimiser), [0.0, 1.0], [2.0, 0.0])
-    draws = np.random.default_rng(0).multivariate_normal(found.mean_x[1], found.cov_xx[1], 200_000) - minimiser
+    minimizer, h = np.array([1.0, -1.0]), np.array([[2.0, 0.5], [0.5, 1.0]])
+    found = moments(quadratic(MemoryFlow, "poly:2", h=h, noise=0.3, minimizer=minimizer), [0.0, 1.0], [2.0, 0.0])
+    draws = np.random.default_rng(0).multivariate_normal(found.mean_x[1], found.cov_xx[1], 200_000) - minimizer
     losses = np.einsum("ni,ij,nj->n", draws, h, draws) / 2
-    expected = found.expected_loss(h, minimiser)
+    expected = found.expected_loss(h, minimizer)
+    with pytest.warns(DeprecationWarning, match=r"minimiser of expected_loss is deprecated; use minimizer\.$"):
+        assert np.array_equal(found.expected_loss(h, minimiser=minimizer), expected)
     assert expected[0] == pytest.approx(2.0)  # (1, 1) H (1, 1)/2
     assert abs(expected[1] - losses.mean()) < 4 * losses.std() / math.sqrt(len(losses))
 

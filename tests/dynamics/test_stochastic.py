@@ -184,7 +184,7 @@ Scheme = Callable[[float, float], Held]
 
 
 def euler(equation: SecondOrder, steps: int, t: float, begin: int) -> np.ndarray:
-    """Euler-Maruyama's own means of X and V, Var X, Cov, Var V on x^2/2 after so many steps to t."""
+    """Euler-Maruyama's own means of X and V, Var X, Cov, Var V on x^2/2 after this many steps to t."""
     h = t / steps
     n = np.arange(begin, steps, dtype=float)
     lost, c = equation.damping.rate(n * h) * h, equation.gain(n * h)
@@ -197,7 +197,7 @@ def euler(equation: SecondOrder, steps: int, t: float, begin: int) -> np.ndarray
 
 
 def propagated(equation: SecondOrder, held: Scheme, scheme: str, steps: int, t: float, begin: int = 0) -> np.ndarray:
-    """The scheme's own means of X and V, Var X, Cov, Var V on x^2/2 after so many steps to t: it is linear."""
+    """The scheme's own means of X and V, Var X, Cov, Var V on x^2/2 after this many steps to t: it is linear."""
     if scheme == "euler-maruyama":
         return euler(equation, steps, t, begin)
     return exact_scheme(held, t / steps, steps, 1.0)[-1]

@@ -302,12 +302,12 @@ def test_scaling_the_function_and_unscaling_the_learning_rate_changes_nothing(na
 
 @dataclass(frozen=True)
 class Convex:
-    """A convex function with its gradient, smoothness L and minimiser."""
+    """A convex function with its gradient, smoothness L and minimizer."""
 
     f: Callable[[Array], float]
     gradient: Gradient
     smoothness: float
-    minimiser: Array
+    minimizer: Array
 
 
 def least_squares() -> Convex:
@@ -368,7 +368,7 @@ def test_the_lyapunov_function_of_memsgd_never_increases(
     problem = CONVEX[name]
     lr = share * (p - 1) / (p * problem.smoothness)
     x = path(lambda params: MemSGD(params, lr=lr, memory=f"poly:{p!r}"), problem.gradient, start, 60)
-    rate, least, best = p * lr / (p - 1), problem.f(problem.minimiser), problem.minimiser
+    rate, least, best = p * lr / (p - 1), problem.f(problem.minimizer), problem.minimizer
     half_distance = float(((x[0] - best) ** 2).sum() / 2)
     energies = [half_distance]
     for k in range(60):

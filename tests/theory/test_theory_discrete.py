@@ -73,7 +73,7 @@ def test_the_printed_condition_of_the_discrete_master_inequality_is_too_weak() -
 
 
 def test_the_noise_term_of_the_discrete_master_inequality_is_sharp() -> None:
-    # One step of SGD from the minimiser of x^2/2 with lr = 1: E f(x_1) = 1/2, and so is the bound.
+    # One step of SGD from the minimizer of x^2/2 with lr = 1: E f(x_1) = 1/2, and so is the bound.
     true = family_moments([0.0, 0.0], 1.0, np.ones(1), np.zeros(1), np.ones(1))[1, 0] / 2
     bound = discrete_master(lambdas=[0, 0], lr=1, smoothness=1, distance=0, noise=1, dimension=1)
     assert bound.value[1] == pytest.approx(true)

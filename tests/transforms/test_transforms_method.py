@@ -107,7 +107,7 @@ def test_adana_at_a_constant_learning_rate_decays_whatever_that_is() -> None:
 def test_adana_under_a_schedule_asks_for_its_peak() -> None:
     with pytest.raises(ValueError, match="adana with an independent weight decay and a schedule needs peak_learning_r"):
         transforms.adana(LINE, omega=0.5)
-    with pytest.raises(ValueError, match="peak_learning_rate where the weight decay is independent"):
+    with pytest.raises(ValueError, match="peak_learning_rate only if the weight decay is independent"):
         transforms.adana(LINE, omega=0.5, through_lr=True, peak_learning_rate=0.02)
     transforms.adana(LINE)
     transforms.adana(LINE, omega=0.5, through_lr=True)
