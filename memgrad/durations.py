@@ -6,7 +6,7 @@ DAY, YEAR = 86400.0, 365.25 * 86400.0
 
 
 def duration(seconds: float) -> str:
-    """A duration in words: the two units that matter, and one from two days on.
+    """A duration in words: in two units, or in one from two days on.
 
     Example:
         >>> duration(7.25), duration(8), duration(75), duration(7300)

@@ -86,7 +86,7 @@ class Estimate:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        """Equal for equal estimates, also where they are nan, which is not equal to itself."""
+        """A key for comparisons, in which nan is equal to itself."""
         return (*(None if math.isnan(x) else x for x in (self.value, self.low, self.high)), self.n, self.name)
 
     @property
@@ -199,7 +199,7 @@ def ratio_of_means(a: ArrayLike, b: ArrayLike, *, quantile: float | None = None,
 
 
 def paired_p_value(a: ArrayLike, b: ArrayLike) -> float:
-    """The two-sided p-value of the paired t-test: how likely a mean difference this large is if there is none.
+    """The two-sided p-value of the paired t-test: the probability of a mean difference this large if there is none.
 
     It is nan for fewer than two pairs or samples that are not finite. If all differences are equal it is the limit of
     the test: 1 if they are 0, and 0 otherwise.

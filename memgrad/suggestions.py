@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 CUTOFF = 0.6
-"""The least similarity, as `difflib` measures it from 0 to 1, at which a known name is suggested."""
+"""The minimum similarity, as `difflib` measures it from 0 to 1, at which a known name is suggested."""
 
 
 def nearest(name: object, known: Iterable[str], *, cutoff: float = CUTOFF) -> str | None:

@@ -101,7 +101,7 @@ def names_code(name: str) -> bool:
 def beside(name: str, folder: str | os.PathLike[str] | None) -> str:
     """The name with its file, or the file of its module, in a folder: that of the experiment that uses the name.
 
-    A module without a file there is left for Python to find.
+    A module without a file there is found by Python.
     """
     if folder is None or not names_code(name):
         return name
@@ -127,8 +127,8 @@ def load(
     Args:
         what: What it is for, for errors, such as `problem 'mine.py:problem'`.
         reference: Where it is.
-        wants: What an object must be to be named, for errors.
-        offers: The names that the module has of this kind, for errors.
+        wants: A description of suitable objects, for errors.
+        offers: The names of suitable objects in a module, for errors.
         digest: The digest that the source must have, if any. A module with this source that was loaded before is used,
             even if its file is gone.
         fresh: Whether to run a file again even if it was run before: what it reads may have changed.
@@ -138,9 +138,9 @@ def load(
             _run_file(what, reference, digest, fresh) if reference.is_file else importlib.import_module(reference.place)
         )
     if not reference.attribute or not hasattr(module, reference.attribute):
-        has = f"has no {reference.attribute!r}" if reference.attribute else "is a file of several"
+        lacks = f"has no {reference.attribute!r}" if reference.attribute else "is given without a name"
         raise ValueError(
-            f"{what}: {reference.place} {has}, but {', '.join(offers(module)) or 'nothing of the kind'}; write "
+            f"{what}: {reference.place} {lacks}; it has {', '.join(offers(module)) or 'nothing suitable'}. Write "
             f"{reference.place}:NAME, with the name of {wants}."
         )
     return getattr(module, reference.attribute)
@@ -250,5 +250,5 @@ def importable(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(ValueError):  # the code may have taken it away
+        with suppress(ValueError):  # the code may have removed it
             sys.path.remove(str(folder))

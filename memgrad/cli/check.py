@@ -26,12 +26,12 @@ def check(
             metavar="PROBLEM", help="file.py, file.py:function, module:function, or a name such as fashion-mlp."
         ),
     ],
-    sample: Annotated[bool, typer.Option("--sample", help="Use the rows that come with memgrad.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Use the sample that comes with memgrad.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check whether your problem can be used in experiments: shapes, gradients, determinism and more.
 
-    If no name follows the file, it is `problem`. The problem is first built twice, in fresh processes, to find
+    The name after the file defaults to `problem`. The problem is first built twice, in fresh processes, to find
     randomness without a seed. The exit code is 1 if a check fails.
 
     For example:
@@ -56,7 +56,7 @@ def check(
 
 
 def _show(report: Report) -> None:
-    table = Table("check", "", "what came out", title=f"problem {escape(report.problem)}", title_justify="left")
+    table = Table("check", "", "result", title=f"problem {escape(report.problem)}", title_justify="left")
     for finding in report.findings:
         table.add_row(finding.check, MARKS[finding.status], escape(finding.message))
     console = Console()

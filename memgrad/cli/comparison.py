@@ -46,7 +46,7 @@ def compare(
         from memgrad import figures, tables
 
         if out is not None:
-            figures.figure_path(out)  # before anything is read, so that errors come at once
+            figures.figure_path(out)  # before anything is read, so that a bad name is refused first
         results = results_in(spec, opened(store))
         name = results.spec.select.metric if metric is None else metric
         rows = results.compare(name, reference)
@@ -97,7 +97,7 @@ def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison
     if missing := len(results.missing()):
         typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` resumes.", err=True)
     if without:
-        typer.echo(f"Without a selected step size, and left out: {', '.join(without)}.", err=True)
+        typer.echo(f"Left out, because no step size is selected: {', '.join(without)}.", err=True)
 
 
 def _shown(estimate: Estimate | None) -> str:

@@ -108,7 +108,7 @@ def path(name: Name) -> None:
 
 @app.command(cls=Command)
 def verify(
-    name: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Data sets; all unless given.")] = None,
+    name: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Data sets [default: all].")] = None,
 ) -> None:
     """Check the data sets in the cache against their SHA-256; exit code 1 unless all are complete.
 
@@ -125,4 +125,4 @@ def verify(
 
 
 def _advice(name: str, state: datasets.State) -> str:
-    return "" if state == "complete" else f"; `memgrad data get {name}` gets it"
+    return "" if state == "complete" else f"; `memgrad data get {name}` downloads it"

@@ -31,13 +31,13 @@ def simulate(
     ] = "su",
     start: Annotated[str, typer.Option(help="The first position: d numbers, or one for all coordinates.")] = "1",
     noise: Annotated[float, typer.Option(help="The standard deviation sigma of the noise, >= 0.")] = 0.02,
-    paths: Annotated[int, typer.Option(parser=as_count, metavar="N", help="How many paths, also as 1e6.")] = 1000,
+    paths: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Number of paths, such as 1e6.")] = 1000,
     until: Annotated[float, typer.Option(help="The final time.")] = 100.0,
     dt: Annotated[float, typer.Option(help="The time step.")] = 0.01,
     seed: Annotated[int, typer.Option(help="The seed of the noise.")] = 0,
     scheme: Annotated[str, typer.Option(help="exact, splitting, euler-maruyama or milstein.")] = "exact",
     out: Annotated[Path | None, typer.Option(help="Write the summary over time: .csv or .parquet.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg or .pdf.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes more than an hour.")] = False,
 ) -> None:
     """Simulate stochastic flows with memory, next to their exact moments on quadratics.
@@ -101,13 +101,13 @@ def _refuse_more_than_an_hour(flows: int, d: int, paths: int, until: float, dt: 
     from memgrad.dynamics.flows import expected_seconds
 
     if not (dt > 0 and until > 0):
-        return  # the simulation has the better message
+        return  # the simulation raises a better error
     steps = until / dt
     seconds = expected_seconds(flows, steps=steps, paths=paths, dimension=d)
     if seconds > 3600:
         raise ValueError(
             f"--until {until:g} with --dt {dt:g} is {steps:.3g} steps of {paths} paths, about {duration(seconds)}, and "
-            f"the limit is an hour: take a larger --dt, a smaller --until or fewer --paths, or pass --yes."
+            f"the limit is one hour: take a larger --dt, a smaller --until or fewer --paths, or pass --yes."
         )
 
 
@@ -115,7 +115,7 @@ def _coordinates(text: str, d: int) -> list[float]:
     try:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:
-        raise ValueError(f"a position is one number or {d} numbers with commas between, got {text!r}.") from None
+        raise ValueError(f"a position is one number or {d} numbers separated by commas, got {text!r}.") from None
     if len(numbers) not in (1, d):
         raise ValueError(f"a position needs one number or {d} of them, got {len(numbers)} in {text!r}.")
     return numbers * (d if len(numbers) == 1 else 1)

@@ -67,7 +67,7 @@ def _refuse_unknown(problem: str) -> None:
 
 
 def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_json: AsJson = False) -> None:
-    """Show the runs of an experiment and what they would cost, before anything is spent.
+    """Show the runs of an experiment and their expected cost, before any of them is trained.
 
     One group of runs of each size is trained for a second to estimate the time.
 
@@ -87,7 +87,7 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
         folder = store or default_path()
         if folder.is_file():
             raise NotADirectoryError(ENOTDIR, "A store is a folder, not a file", str(folder))
-        with Console(stderr=True).status("Training a little of it ..."):
+        with Console(stderr=True).status("Measuring the training speed ..."):
             found = preview(
                 chosen,
                 Store.open(folder, create=False) if Store.exists(folder) else None,
@@ -175,7 +175,7 @@ def run(
 
 @contextmanager
 def _event_files(folder: Path | None, spec: Spec, display: Display) -> Iterator[Listener]:
-    """The display, and TensorBoard's files if they are asked for."""
+    """The display, and TensorBoard's files if requested."""
     if folder is None:
         yield display
         return

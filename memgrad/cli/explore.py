@@ -20,15 +20,15 @@ def explore(
         Memory | None,
         typer.Option(parser=as_memory, metavar="MEMORY", help="A text form, such as poly:2 or exp:0.9."),
     ] = None,
-    preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="Which step of the story to start at.")] = 1,
+    preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="The step of the story to start at.")] = 1,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", "--print-url", help="Print the address, and open nothing.")
+        bool, typer.Option("--no-browser", "--print-url", help="Print the address without opening a browser.")
     ] = False,
     serve: Annotated[
         bool,
-        typer.Option("--serve", help="Serve the page to this machine alone, for browsers that may not open files."),
+        typer.Option("--serve", help="Serve the page to this machine only, for browsers that cannot open files."),
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 takes any that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 picks a free one.")] = 0,
 ) -> None:
     """Open the explorer: an interactive page about memories, methods, noise and time. It works without a network.
 
@@ -48,7 +48,7 @@ def explore(
         address = f"{explorer.PAGE.as_uri()}#{view}"
         typer.echo(address)
         if not no_browser and not webbrowser.open(_doorway(address).as_uri()):
-            typer.echo("No browser could be started: open the address above in one.", err=True)
+            typer.echo("Could not start a browser: open the address above in one.", err=True)
 
 
 def _doorway(address: str) -> Path:
@@ -65,7 +65,7 @@ def _serve(view: str, port: int, no_browser: bool) -> None:
 
     with loopback(port) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}/#{view}"
-        typer.echo(f"{address}\nCtrl-C ends it.")
+        typer.echo(f"{address}\nPress Ctrl-C to stop.")
         if not no_browser:
             webbrowser.open(address)
         try:

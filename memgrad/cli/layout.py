@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 PROSE = 24
-"""The least width of a column of words; below it the table becomes paragraphs."""
+"""The minimum width of a column of words; below it, the table is printed as paragraphs."""
 
 Cell = str | Text
 
@@ -32,9 +32,9 @@ def show(
 
     Args:
         columns: Their headings.
-        rows: Their cells: plain text, in which brackets are brackets, or styled text.
+        rows: Their cells: plain text, in which brackets have no special meaning, or styled text.
         title: The title above the table.
-        prose: The columns of words, which may be broken between lines; numbers, formulas and names are not.
+        prose: The columns of words, which may be broken into lines; numbers, formulas and names may not.
         err: Whether to print to standard error.
     """
     console = Console(stderr=err)
@@ -67,13 +67,13 @@ def show(
 
 
 def _width(cell: str, *, may_break: bool) -> int:
-    """The columns that a cell needs: those of its longest line, or word if it may be broken between words."""
+    """The width that a cell needs: that of its longest line, or of its longest word if it may be broken."""
     lines = max(map(cell_len, cell.split("\n")))
     return min(lines, max(PROSE, *map(cell_len, cell.split()))) if may_break and cell.split() else lines
 
 
 def _broken(heading: str, width: int) -> str:
-    """A heading in several lines, where it is wider than what stands below it."""
+    """A heading, broken into several lines if it is wider than the cells below it."""
     words = max((len(word) for word in heading.split()), default=1)
     return textwrap.fill(heading, max(width, words), break_long_words=False, break_on_hyphens=False)
 

@@ -45,7 +45,7 @@ def passport(
     at: Annotated[int, typer.Option(parser=as_count, metavar="K", help="The step k, counted from 0.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Say what memories amount to at step K: mean age, half-life, noise and, of mixtures, the gain.
+    """Show the passports of memories at step K: mean age, half-life, noise and, for mixtures, the gain.
 
     For example:
 
@@ -55,7 +55,7 @@ def passport(
     """
     with refusing():
         memories = [each.memory for each in memory if each.memory is not None]
-        # Beside a mixture, memories are shown as mixtures of one part, so that all columns have the same rows.
+        # Next to a mixture, memories are shown as mixtures of one part, so that all columns have the same rows.
         passports = [_with_progress(each, at) for each in (memories if len(memories) == len(memory) else memory)]
     if as_json:
         from memgrad.tables import json_ready
@@ -68,7 +68,7 @@ def passport(
 
 
 def _with_progress(memory: Memory | Mixture, k: int) -> Passport | MixturePassport:
-    """The passport, with a bar for those that walk over a long past."""
+    """The passport, with a progress bar if it may take long."""
     with progress_bar(f"passport of {memory}", shown=k > 10**7) as report:
         return memory.passport(k, progress=report)
 
@@ -79,7 +79,7 @@ def plot_memories(
         typer.Argument(
             parser=as_mixture,
             metavar="MEMORY",
-            help="Text forms of memories or mixtures; the paper's table unless given.",
+            help="Text forms of memories or mixtures [default: the paper's table].",
         ),
     ] = None,
     time: Annotated[float | None, typer.Option(help="The time t of the step.", show_default="6")] = None,
@@ -96,8 +96,8 @@ def plot_memories(
 ) -> None:
     """Draw the influence of past gradients on the step at time t, or their weights in step K.
 
-    The first is the paper's figure of memory types. Mixtures, and whatever is given with --at, are drawn by the weights
-    of all gradients, whose sum is the gain.
+    The first is the paper's figure of memory types. Mixtures, and all memories with --at, are drawn by the weights of
+    all gradients, whose sum is the gain.
 
     For example:
 
@@ -119,7 +119,7 @@ def plot_memories(
 
 
 def _check_weights(chosen: Mapping[str, Mixture], time: float | None, at: int | None) -> None:
-    """Refuse what weights in a step cannot be drawn for."""
+    """Refuse arguments for which no weights can be drawn."""
     if time is not None:
         raise ValueError(
             f"weights are drawn at a step, given by --at, not at a time, got --time {time:g}: leave it out. "

@@ -27,12 +27,12 @@ def _as_seed(text: str) -> int:
 
 Seed = Annotated[
     int | None,
-    typer.Option(parser=_as_seed, metavar="N", help="Another seed of the random numbers, an integer >= 0."),
+    typer.Option(parser=_as_seed, metavar="N", help="Another seed for the random numbers, an integer >= 0."),
 ]
 
 
 def plot_commands() -> dict[str, Callable[..., None]]:
-    """A command for each figure of the paper that has none of its own, by its name."""
+    """A command, by name, for each figure of the paper that has no special command."""
     return {name: _command(figure) for name, figure in SYNTHETIC.items() if name != "memories"}
 
 

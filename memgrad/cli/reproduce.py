@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLORS = {"reproduced": "green", "not reproduced": "red", "confirmed": "green", "refuted": "red", "undecided": "yellow"}
 NUMBERS = 3
-"""The number of a verdict's numbers that are shown; scoreboard.json has all of them."""
+"""The maximum number of numbers shown per verdict; scoreboard.json has all of them."""
 
 WIDE = 130
 """In a narrower terminal the scoreboard has one paragraph per claim instead of a table."""
@@ -33,7 +33,7 @@ WIDE = 130
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Figures and claims, such as results R4 [all].")
+        list[str] | None, typer.Argument(metavar="NAME", help="Figures and claims, such as results R4 [default: all].")
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, laptop, workstation or paper.")] = "quick",
     store: StoreFolder = None,
@@ -42,10 +42,11 @@ def reproduce(
     ),
     device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster [default: a local one].")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster [default: start one].")] = None,
     workers: Workers = None,
     ending: Annotated[
-        list[str] | None, typer.Option(help="A format of the figures: png, svg or pdf; may be repeated [png, svg].")
+        list[str] | None,
+        typer.Option(help="A format of figures: png, svg or pdf; may be repeated [default: png, svg]."),
     ] = None,
     published: Annotated[
         Path | None,
@@ -57,9 +58,10 @@ def reproduce(
     """Reproduce the paper: run its experiments, draw its figures, and decide its claims.
 
     At the scale `quick`, on samples that come with memgrad, it is a rehearsal of a few minutes that decides nothing
-    about real data. `laptop` takes the complete data sets in minibatches and about two hours; `workstation` also has
-    full batches of a tenth of them and longer runs, and takes about eight hours on two cores; `paper` is all of it, for
-    a GPU or a cluster. All three print an estimate of the cost first. Called again, it resumes and repeats nothing.
+    about real data. `laptop` uses the complete data sets in minibatches and takes about two hours; `workstation` adds
+    full batches of a tenth of them and longer runs, and takes about eight hours on two cores; `paper` is the full scale
+    of the paper, for a GPU or a cluster. All three print an estimate of the cost first. Run it again to resume: nothing
+    is repeated.
 
     For example:
 
@@ -105,7 +107,7 @@ def reproduce(
         def listening(experiment: str) -> AbstractContextManager[Display]:
             title = f"experiment {countdown.begin(experiment)}, {experiment}"
             left = countdown.left()
-            told(f"{title}, {scale}" + (f": about {duration(left)} of training left in all" if left else ""))
+            told(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
             return live(quiet=quiet, title=title, after=countdown.after())
 
         found = reproduction.reproduce(
@@ -130,7 +132,7 @@ def reproduce(
 
 
 def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) -> dict[str, float]:
-    """Print what is left to train and its cost, measured by training a little of each; return the seconds."""
+    """Print what is left to train and its expected cost, measured by short trial runs; return the seconds."""
     from memgrad.experiments.planning.preview import preview
     from memgrad.experiments.storing.store import Store
     from memgrad.experiments.training.engines.local import usable_cores
@@ -148,7 +150,7 @@ def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) ->
     console, seconds = Console(stderr=True), dict.fromkeys(todo, 0.0)
     rows = []
     for name in todo:
-        with console.status(f"Trying a little of {name} ..."):
+        with console.status(f"Measuring the training speed of {name} ..."):
             try:
                 found = preview(experiment(name, scale), kept, workers=workers)
             except DatasetUnavailable as error:
@@ -158,7 +160,7 @@ def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) ->
         rows.append((name, found.title, f"{found.left} of {found.runs}", duration(seconds[name])))
     title = f"Left to train, {scale}, on {workers} workers"
     show(("experiment", "what", "runs left", "time"), rows, title=title, prose={"what"}, err=True)
-    typer.echo(f"About {duration(sum(seconds.values()))} in all, with processors like this one's.", err=True)
+    typer.echo(f"About {duration(sum(seconds.values()))} in total, on processors like this one.", err=True)
     return seconds
 
 

@@ -23,7 +23,7 @@ LINES_EVERY = 10.0
 
 @contextmanager
 def live(*, quiet: bool = False, title: str = "all", after: float | None = None) -> Iterator[Display]:
-    """A display for an experiment, with the expected seconds of whatever follows it, if known."""
+    """A display for an experiment; `after` is the expected duration of what follows, in seconds, if known."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -126,7 +126,7 @@ class Display:
         speed = (done - sum(self._before.values())) / max(spent, 1e-9)
         left = f"{duration((self._total - done) / speed)} left" if speed > 0 and spent > 1 else ""
         if left and self._after is not None:
-            left += f", {duration((self._total - done) / speed + self._after)} in all"
+            left += f", {duration((self._total - done) / speed + self._after)} in total"
         if self._all is not None:
             self._bars.update(self._all, completed=done, told=f"{speed:,.0f} run-steps/s  {left}")
         now = time.monotonic()

@@ -71,7 +71,7 @@ def export(
         if out is not None and as_csv and out.suffix.lower() != ".csv":
             raise ValueError(f"--csv writes a file ending in .csv, got {str(out)!r}.")
         if out is not None:
-            tables.table_path(out)  # before anything is read, so that errors come at once
+            tables.table_path(out)  # before anything is read, so that a bad name is refused first
         kept = opened(store)
         columns = kept.read().described() if spec is None else results_in(spec, kept).table()
         if out is None:
@@ -116,7 +116,7 @@ def _runs_to_keep(spec: Path, store: Store) -> set[str]:
     unknown = [method.name for method in results.spec.methods if method.name not in results.methods]
     if unknown:
         raise ValueError(
-            f"the runs of {', '.join(unknown)} are known only when the step size they take is selected: finish "
+            f"the runs of {', '.join(unknown)} are known only after their step size is selected: finish "
             f"`memgrad run {spec}` first."
         )
     return {run.digest for step_sizes in results.runs.values() for at in step_sizes.values() for run in at.values()}

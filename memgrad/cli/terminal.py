@@ -1,4 +1,4 @@
-"""Parsing of arguments, progress bars, and answers to bad input."""
+"""Parsing of arguments, progress bars, and error messages."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; infinite and u
 
 
 class Command(TyperCommand):
-    """A command that refuses empty words, and whose help shows a flag by its name alone, not as taking a <bool>."""
+    """A command that refuses empty arguments, and whose help shows flags without a placeholder such as <bool>."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words; an empty one, as a path, would silently be the current folder."""
+        """Parse the arguments; an empty one, as a path, would silently mean the current folder."""
         for word in args:
             if not word or (word.startswith("--") and word.endswith("=")):
                 where = f" after {word.removesuffix('=')}" if word else ""
                 raise typer.BadParameter(
-                    f"a word{where} is empty; a variable of the shell may not be set. Leave it out for the default.",
+                    f"an argument{where} is empty; a shell variable may be unset. Leave it out to use the default.",
                     ctx=ctx,
                 )
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
-        """The parameters, flags with nothing to fill in."""
+        """The parameters, flags without a placeholder."""
         return _flags_alone(super().get_params(ctx))
 
 
@@ -55,7 +55,7 @@ class Group(TyperGroup):
     """A group of commands whose help shows flags as `Command` does."""
 
     def get_params(self, ctx: Any) -> Any:
-        """The parameters, flags with nothing to fill in."""
+        """The parameters, flags without a placeholder."""
         return _flags_alone(super().get_params(ctx))
 
 
@@ -73,7 +73,7 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("\nInterrupted: nothing half-written is left.", err=True)
+        typer.echo("\nInterrupted: no incomplete file is left.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, NotImplementedError) as error:
         raise typer.BadParameter(str(error)) from error
@@ -81,12 +81,12 @@ def refusing() -> Iterator[None]:
         raise typer.BadParameter(f"a number is too large to compute with: {error}.") from error
     except MemoryError as error:
         asked = f" ({error})" if str(error) else ""
-        typer.echo(f"Error: not enough memory{asked}. Ask for less, or for fewer at once.", err=True)
+        typer.echo(f"Error: not enough memory{asked}. Ask for less at a time.", err=True)
         raise typer.Exit(1) from error
     except ImportError as error:  # a part that is not installed: the message names its extra
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
-    except BrokenPipeError:  # the reader has read enough, as `head` does
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         raise typer.Exit(1) from None
     except OSError as error:
         named = f"{error.strerror} ({error.filename})." if error.strerror else str(error)
@@ -96,7 +96,7 @@ def refusing() -> Iterator[None]:
 
 @contextmanager
 def folder_for(path: Path) -> Iterator[None]:
-    """Create a folder for what the block writes; remove it again if the block fails before it has written anything."""
+    """Create a folder for the files of the block; remove it again if the block fails before it has written any."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -115,13 +115,13 @@ def as_memory(text: str) -> Memory:
 
 
 def as_mixture(text: str) -> Mixture:
-    """The mixture with this text form, of one part where it is that of a memory."""
+    """The mixture with this text form; a memory is a mixture of one part."""
     with refusing():
         return Mixture.parse(text)
 
 
 def as_count(text: str | int) -> int:
-    """A count >= 0, also as 1e6."""
+    """A count >= 0, such as 1000 or 1e6."""
     with refusing():
         text = str(text)  # typer parses an option's default too, which is a number
         try:

@@ -1,4 +1,4 @@
-"""Commands that compute what is proved."""
+"""Commands that compute proven bounds."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
 
 
 def bound(
-    name: Annotated[
-        str | None, typer.Argument(metavar="BOUND", help="A bound by name; all are listed unless given.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="BOUND", help="A bound by name [default: list all].")] = None,
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="Its arguments; t and k take several numbers, with commas."),
+        typer.Argument(metavar="NAME=VALUE", help="Its arguments; t and k take several numbers, separated by commas."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute a proven bound, its assumptions checked; without arguments, list the bounds or what one takes.
+    """Compute a proven bound and check its assumptions; without arguments, list the bounds or the arguments of one.
 
     For example:
 
-    - `memgrad bound` lists all, `memgrad bound memsgd` what that one takes
+    - `memgrad bound` lists all bounds, `memgrad bound memsgd` the arguments of one
     - `memgrad bound memsgd degree=2 lr=0.1 smoothness=1 distance=1 noise=0.5 dimension=10 k=10,100,1000`
     - `memgrad bound polynomial degree=3 distance=1 noise=0 dimension=2 t=1,10,100 --json`
     """
@@ -99,7 +97,7 @@ def _describe(entry: Entry, as_json: bool) -> None:
         typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
         return
     Console().print(f"{entry.name}: {entry.summary}", highlight=False, markup=False)
-    show(("argument", "meaning", "may be", "needed"), rows, prose={"meaning", "may be"})
+    show(("argument", "meaning", "domain", "required"), rows, prose={"meaning", "domain"})
 
 
 def _print(found: Bound, as_json: bool) -> None:

@@ -71,7 +71,7 @@ def curves(
     if log_steps:
         axes.set_xscale("symlog", linthresh=1)
     _scale_values(axes, means, log_values)
-    if means:  # with all labels, also those that matplotlib leaves out of itself because they begin with _
+    if means:  # with all labels, even those that matplotlib would hide because they begin with _
         axes.legend(list(named.values()), list(named), loc="best", fontsize=SMALL + 0.5)
 
 

@@ -118,7 +118,7 @@ def mixture_weights(mixtures: Mapping[str, Memory | Mixture], *, k: int) -> Figu
         for name, each in weights.items():
             shown = np.where(each > SPAN * largest, each, np.nan) if is_log else each
             label = f"{name} (gain {each.sum():.4g})"
-            # A single point, as of `inst`, is no line, and may lie beside other points of the same color.
+            # A single point, as for `inst`, is not a line, and may lie next to points of the same color.
             is_point = np.isfinite(shown).sum() == 1
             point: dict[str, Any] = {"marker": "o", "markersize": 6, "markerfacecolor": "white"}
             marks = point if is_point else {"marker": "o" if k < 30 else "", "markersize": 3.5}

@@ -24,8 +24,8 @@ class Look:
         color: Its color, as `#rrggbb`.
         marker: Its marker, in matplotlib's notation.
         dash: Lengths of ink and gaps in turn, in line widths; empty for a solid line.
-        names: The beginnings of labels that stand for it, beside its name in the table; letters of TeX, commas and
-            capitals do not count. A name that ends in a colon stands for all that begins so.
+        names: The beginnings of labels that mean this method, in addition to its name in the table. TeX markup, commas
+            and case are ignored. A name that ends in a colon matches every label that begins with it.
     """
 
     color: str
@@ -67,7 +67,7 @@ ADAPTIVE: Mapping[str, Look] = MappingProxyType(
 METHODS: Mapping[str, Look] = MappingProxyType({**PLAIN, **ADAPTIVE})
 """The look of each method, by its name in the paper's experiments."""
 
-# For labels that are none of the methods: first the colors that fewest methods have.
+# For labels that are not methods: first the colors that the fewest methods have.
 _SPARE = tuple(METHODS[f"PolyAdam p={p}"] for p in (1, 10)) + tuple(
     METHODS[name] for name in ("Adagrad", "MemSGD p=4", "MemSGD p=100", "HB", "Nesterov", "MemSGD p=e", "SGD")
 )
@@ -131,7 +131,7 @@ def _arguments(look: Look, times: int, place: int, markers: bool) -> dict[str, A
     line = {"color": look.color, "linestyle": (0, dash) if dash else "-", "linewidth": 1.8}
     if not markers:
         return line
-    # Five markers along a curve, those of other curves between them.
+    # Five markers along a curve, with those of other curves between them.
     open_face = {"markerfacecolor": "white"} if times else {}
     return {**line, "marker": look.marker, "markersize": 4.5, "markevery": (0.03 * (place % 7), 0.22), **open_face}
 

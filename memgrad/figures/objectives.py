@@ -27,13 +27,13 @@ from memgrad.problems.objectives import (
 
 
 def example_objectives() -> dict[str, Objective]:
-    """One objective of each family, in one or two dimensions where they have such, for a gallery.
+    """One objective of each family, in one or two dimensions where possible, for a gallery.
 
     Example:
         >>> len(example_objectives())
         9
     """
-    # Ten points in the plane: enough for an ellipse that leans, and for labels that no line separates.
+    # Ten points in the plane: enough for a tilted ellipse, and for labels that no line separates.
     angles = np.arange(10) * 2.4
     inputs = np.stack([np.cos(angles), np.sin(angles)], -1) * np.sqrt(1 + np.arange(10))[:, None]
     targets = inputs @ [0.6, -0.4] + 0.5 * np.cos(7 * angles)

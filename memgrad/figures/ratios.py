@@ -24,7 +24,7 @@ def ratios(
     """Ratios to a reference: rows of panels, each with one marker and its interval per method.
 
     Args:
-        rows: For each row and each panel in it the ratios, by method. All rows have the same panels.
+        rows: The ratios by method, for each panel of each row. All rows have the same panels.
         xlabel: The label of the axis.
         caption: The settings.
         warning: A warning, in red above all panels.

@@ -97,13 +97,13 @@ def figure_path(path: str | os.PathLike[str]) -> Path:
 
 
 def as_label(text: str) -> str:
-    r"""A name as people wrote it, fit for a figure: mathematics that matplotlib cannot read is shown as plain text.
+    r"""A user's name as a label of a figure: mathematics that matplotlib cannot read is shown as plain text.
 
     Example:
         >>> as_label(r"$\beta$ = 0.9"), as_label("$x_{$")
         ('$\\beta$ = 0.9', '\\$x_{\\$')
     """
-    # Marks without a shape; an SVG file that has them is not XML.
+    # Characters that cannot be printed: an SVG file that contains them is not valid XML.
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     try:
         MathTextParser("path").parse(text)
@@ -116,7 +116,7 @@ def settings_below(figure: Figure, caption: str) -> None:
     """Write the settings under the axes in small letters, so that a figure always says how it was made."""
     if not caption:
         return
-    # Small letters are about half as wide as they are high, and TeX markup is not printed.
+    # Small letters are about half as wide as high, and TeX markup is not printed.
     width = int(figure.get_figwidth() * 72 / (SMALL * 0.52))
     figure.supxlabel("\n".join(_wrapped(caption, width)), fontsize=SMALL, color="0.35", x=0.01, ha="left")
 

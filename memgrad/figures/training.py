@@ -56,7 +56,7 @@ class TrainingPanel:
         bands: A curve for each method, by its label. Without any, `note` says why.
         note: Remarks: step sizes, seeds, examples.
         verticals: Values of x marked by vertical lines, by the label of the curve whose color they have.
-        share: Whether the values are shares, on a linear axis within 0 and 1; else the axis is logarithmic.
+        share: Whether the values are shares, drawn on a linear axis from 0 to 1; otherwise the axis is logarithmic.
         ratios: The same curves as multiples of a reference, with paired intervals.
     """
 
@@ -85,7 +85,8 @@ def training_curves(
         ylabel: The label of the vertical axis; empty if the title of a panel says it.
         xlabel: The label of the horizontal axis.
         ratio_label: The label of the vertical axis of ratios.
-        over_step_sizes: Whether x is a step size: a logarithmic axis, and markers of which the marked one is filled.
+        over_step_sizes: Whether x is a step size: the axis is then logarithmic, and the marker of the marked value is
+            filled.
         caption: The settings.
         warning: A warning, above all panels.
 
@@ -250,7 +251,7 @@ def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str 
     """Pictures side by side, a row for each label.
 
     Args:
-        rows: Grey pictures from 0 to 1, (pictures, height, width), by label; the first row is set apart.
+        rows: Gray pictures from 0 to 1, (pictures, height, width), by label; the first row is set apart.
         caption: The settings.
         warning: A warning, above all panels.
 

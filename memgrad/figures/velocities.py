@@ -26,7 +26,7 @@ class VelocityMoments:
     Attributes:
         t: The times, shape (n,).
         simulated: Mean and standard deviation over runs, each of shape (n,), by label.
-        exact: The same, exactly, by the same labels.
+        exact: The exact values, by the same labels.
     """
 
     t: Array
@@ -37,7 +37,7 @@ class VelocityMoments:
 def velocity_noise(
     first: VelocityMoments, later: VelocityMoments | None = None, *, runs: int, caption: str = ""
 ) -> Figure:
-    """Mean and standard deviation of velocities over runs, equations side by side, with the exact ones.
+    """Mean and standard deviation of velocities over runs, equations side by side, with the exact values.
 
     Args:
         first: The moments up to some time: mean and standard deviation of each equation in its own panel.

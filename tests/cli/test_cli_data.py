@@ -129,7 +129,7 @@ def test_verify_tells_complete_damaged_and_missing_apart(folder: Path, files: Pa
     (folder / "digits.npz").write_bytes(b"no")
     result = run("verify")
     assert result.exit_code == 1
-    assert result.stdout == "digits: damaged; `memgrad data get digits` gets it\n"
+    assert result.stdout == "digits: damaged; `memgrad data get digits` downloads it\n"
 
 
 def test_a_cache_that_cannot_be_written_is_told(folder: Path, files: Path) -> None:

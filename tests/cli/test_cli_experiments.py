@@ -393,7 +393,7 @@ def test_one_of_several_experiments_has_a_title_and_the_time_that_all_of_them_ta
         clock[0] += 20
         display.happened(first, Progressed(40))
     assert "experiment 1 of 2, mlp: 67 %" in (said := capsys.readouterr().err)
-    assert "10 s left, 1 min 50 s in all" in said
+    assert "10 s left, 1 min 50 s in total" in said
 
 
 def test_tensorboard_gets_a_folder_a_run(tmp_path: Path) -> None:

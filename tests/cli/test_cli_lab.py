@@ -59,7 +59,7 @@ def test_a_long_simulation_names_its_time_and_its_limit() -> None:
     assert result.exit_code == 2
     words = " ".join(result.output.replace("│", " ").split())
     assert (
-        "--until 1e+09 with --dt 0.01 is 1e+11 steps of 1000 paths, about 69.4 days, and the limit is an hour" in words
+        "--until 1e+09 with --dt 0.01 is 1e+11 steps of 1000 paths, about 69.4 days, and the limit is one hour" in words
     )
 
 

@@ -102,7 +102,7 @@ def test_a_claim_and_a_figure_end_to_end(run: Callable[..., Result], tmp_path: P
     # How long the first will take is not known; the second is expected to take as long as the first.
     assert "\nexperiment 1 of 2, covtype-mini, quick\n" in result.stderr
     assert re.search(
-        r"\nexperiment 2 of 2, covtype-full, quick: about [\d.]+ s of training left in all\n", result.stderr
+        r"\nexperiment 2 of 2, covtype-full, quick: about [\d.]+ s of training left in total\n", result.stderr
     )
 
 
@@ -134,7 +134,7 @@ def test_a_plan_says_what_is_left_and_trains_nothing(
     words = " ".join(result.output.replace("│", " ").split())
     assert "covtype-mini covtype-softmax, 32 examples, minibatches of 16, 4 steps, 2 seeds 16 of 16" in words
     assert "covtype-full" in words
-    assert "in all, with processors like this one's." in words
+    assert "in total, on processors like this one." in words
     assert run("R10").exit_code == 0
     assert "Nothing is left to train." in run("R10", "--plan").output
 
@@ -148,7 +148,9 @@ def test_scales_that_decide_say_first_what_they_cost(
     result = run("R10", "--scale", "laptop")
     assert "Left to train, laptop, on" in result.output
     assert asked == [1]
-    assert re.search(r"experiment 1 of 2, covtype-mini, laptop: about [\d.]+ s of training left in all", result.stderr)
+    assert re.search(
+        r"experiment 1 of 2, covtype-mini, laptop: about [\d.]+ s of training left in total", result.stderr
+    )
     assert "Left to train" not in run("R10", "--scale", "laptop", "--quiet").output
     assert "Left to train" not in run("R10").output
 

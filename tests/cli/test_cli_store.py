@@ -174,7 +174,7 @@ def test_gc_removes_rows_only_if_told_twice(folder: Path, spec: Path, tmp_path: 
 def test_gc_does_not_guess_which_runs_belong_to_an_unfinished_experiment(tmp_path: Path, spec: Path) -> None:
     Store.open(tmp_path / "empty")
     result = run("gc", "--store", tmp_path / "empty", "--keep", spec, "--yes")
-    assert "are known only when the step size they take is selected" in said(result)
+    assert "are known only after their step size is selected" in said(result)
 
 
 def test_gc_waits_for_no_one(folder: Path) -> None:
@@ -207,7 +207,7 @@ def test_compare_says_what_is_missing(folder: Path, spec: Path) -> None:
     result = run("compare", spec)
     assert result.exit_code == 0, result.stderr
     assert "3 runs are not finished: `memgrad run" in result.stderr
-    assert "left out: memory" in result.stderr
+    assert "Left out, because no step size is selected: memory" in result.stderr
     assert "6 of 9" in result.stdout
 
 

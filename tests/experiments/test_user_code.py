@@ -202,15 +202,19 @@ def test_an_installed_optimizer_is_its_name_alone(tmp_path: Path) -> None:
     ("optimizer", "memory", "answer"),
     [
         ("none.py:Halved", "inst", r"methods\[0\]\.optimizer: No such file, asked for an optimizer \(.*none\.py\)"),
-        ("my_optimizer.py:Nope", "inst", r"optimizer: .*my_optimizer\.py has no 'Nope', but Halved; write .*:NAME"),
-        ("my_optimizer.py", "inst", r"methods\[0\]\.optimizer: .*write .*my_optimizer\.py:NAME, with the name of a"),
+        ("my_optimizer.py:Nope", "inst", r"optimizer: .*my_optimizer\.py has no 'Nope'; it has Halved\. Write .*:NAME"),
+        (
+            "my_optimizer.py",
+            "inst",
+            r"methods\[0\]\.optimizer: .*is given without a name; .*:NAME, with the name of a",
+        ),
         (
             "my_optimizer.py:number",
             "inst",
             r"'my_optimizer\.py:number' must be a class derived from torch\.optim\.Optimizer, got 3",
         ),
         ("SGD", "none.py:MEMORY", r"methods\[2\]\.memory: No such file, asked for a memory \(.*none\.py\)"),
-        ("SGD", "my_memory.py:NOPE", r"methods\[2\]\.memory: .*my_memory\.py has no 'NOPE', but MEMORY; write"),
+        ("SGD", "my_memory.py:NOPE", r"methods\[2\]\.memory: .*my_memory\.py has no 'NOPE'; it has MEMORY\. Write"),
         (
             "SGD",
             "my_memory.py:number",

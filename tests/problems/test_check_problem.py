@@ -322,7 +322,7 @@ def test_the_command_checks_the_librarys_problems() -> None:
     [
         (["covtype"], 2, "did you mean 'covtype-softmax'?"),
         (["no_such_file.py"], 1, "no_such_file.py"),
-        (["{own}:missing"], 2, "has no 'missing', but problem, with_dropout"),
+        (["{own}:missing"], 2, "has no 'missing'; it has problem, with_dropout"),
         (["{own}", "--sample"], 2, "has no sample"),
     ],
 )
