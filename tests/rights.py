@@ -12,7 +12,7 @@ NOBODY = 65534
 
 @contextmanager
 def locked(*folders: Path) -> Iterator[None]:
-    """Within, the folders can be read and not written, whoever runs this.
+    """Within, the folders can be read but not written, even by root.
 
     The folders above them must be open to all: take a folder of `tempfile` and lock it too, not one of pytest, which
     its owner alone may enter.

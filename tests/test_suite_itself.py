@@ -1,4 +1,4 @@
-"""Every test can fail: it asserts something, whoever runs it."""
+"""Every test can fail: it asserts something, also when root runs it."""
 
 from __future__ import annotations
 

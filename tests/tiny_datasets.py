@@ -74,7 +74,7 @@ def digits(*bases: str, package: Package | None = None) -> Entry:
     )
 
 
-COLOURS = {
+COLORS = {
     "train_inputs": np.arange(5 * 12, dtype=np.uint8).reshape(5, 3, 2, 2),
     "train_targets": np.array([6, 9, 9, 4, 1], dtype=np.uint8),
     "test_inputs": np.arange(100, 112, dtype=np.uint8).reshape(1, 3, 2, 2),
@@ -82,14 +82,14 @@ COLOURS = {
 }
 
 
-def colours() -> Entry:
+def colors() -> Entry:
     """A data set like CIFAR-10, with one image a batch."""
     return Entry(
-        name="colours",
+        name="colors",
         title="Six images",
         layout="cifar",
-        fields=_fields(COLOURS),
-        digest=independent_digest(COLOURS),
+        fields=_fields(COLORS),
+        digest=independent_digest(COLORS),
         class_names=tuple("abcdefghij"),
         ranges=((0, 255),),
     )

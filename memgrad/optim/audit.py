@@ -43,7 +43,7 @@ class Remembered:
 
     @property
     def gain(self) -> NDArray[np.float64]:
-        """The sum of the weights at each step, 1 where they are normalised."""
+        """The sum of the weights at each step, 1 where they are normalized."""
         total: NDArray[np.float64] = self.weights.sum(axis=1)
         return total
 
@@ -135,7 +135,7 @@ class Audit:
         step: The memory in its steps, if these are linear in the gradients; `None` for an adaptive method.
         buffers: The memories in its state, by name.
         constant_gain: Entry k is the step, in units of the learning rate, after k steps with the gradient 1 before: 1
-            for all k if the method is normalised.
+            for all k if the method is normalized.
         unidentified: What is known, in words, of the step and of buffers that are no weighted sums, and of state that
             was not looked into, by name.
         notes: What else must be known to read this: weight decay, coordinates that mix, chance.

@@ -110,7 +110,7 @@ class _Runs:
 def probes_for(steps: int) -> Array:
     """Gradients, in columns: none, always 1, and random ones of both signs, of many sizes, of one sign."""
     generator = np.random.default_rng(20190722)
-    random = generator.standard_normal((steps, 14))  # so many that two steps also see every change of sign
+    random = generator.standard_normal((steps, 14))  # enough that even two steps see every change of sign
     random[:, 6:12] *= 8 ** generator.uniform(-1, 1, (steps, 6))
     random[:, 12:] = np.abs(random[:, 12:])
     return np.concatenate([np.zeros((steps, 1)), np.ones((steps, 1)), random], axis=1)

@@ -23,7 +23,7 @@ _MEMORY_OF = {"p": "second_memory", "beta": "memory"}  # PolyAdam's options and 
 
 
 class MemAdam(MemoryOptimizer):
-    r"""Adam whose two averages have any memory. Both are normalised, so there is no bias to correct.
+    r"""Adam whose two averages have any memory. Both are normalized, so there is no bias to correct.
 
     $$u_k = b_k u_{k-1} + (1-b_k)\, g_k, \qquad v_k = c_k v_{k-1} + (1-c_k)\, g_k^2, \qquad
     x_{k+1} = x_k - \eta\, \frac{u_k}{\sqrt{v_k} + \epsilon}, \qquad k = 0, 1, \dots$$

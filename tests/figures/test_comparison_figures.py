@@ -79,10 +79,10 @@ def test_axes_are_logarithmic_where_that_is_asked_and_possible(tmp_path: Path) -
     assert drawn(tmp_path / "c", sign=-1.0).axes[0].get_yscale() == "linear"
 
 
-def test_a_method_that_is_not_finished_is_left_out_and_colours_stay(tmp_path: Path) -> None:
+def test_a_method_that_is_not_finished_is_left_out_and_colors_stay(tmp_path: Path) -> None:
     both, one = drawn(tmp_path / "a"), drawn(tmp_path / "b", missing="SGD")
-    colour = {line.get_label(): line.get_color() for line in both.axes[0].lines}["MemSGD, lr 1"]
-    assert {line.get_label(): line.get_color() for line in one.axes[0].lines} == {"MemSGD, lr 1": colour}
+    color = {line.get_label(): line.get_color() for line in both.axes[0].lines}["MemSGD, lr 1"]
+    assert {line.get_label(): line.get_color() for line in one.axes[0].lines} == {"MemSGD, lr 1": color}
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

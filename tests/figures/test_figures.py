@@ -105,7 +105,7 @@ def test_a_data_set_of_images_is_drawn_class_by_class() -> None:
     np.testing.assert_array_equal(sheet[28::29], 1)
 
 
-def test_a_coloured_image_keeps_its_colours() -> None:
+def test_a_colored_image_keeps_its_colors() -> None:
     data = datasets.sample("cifar-10")
     sheet = np.asarray(figures.data_set(data, columns=2).axes[0].images[0].get_array())
     frog = data.train_inputs[data.train_targets == 6][0]

@@ -75,7 +75,7 @@ def record(folder: Path, jobs: int) -> None:
     environment = loading.environment(folder / "path", **settings, MEMGRAD_MUTANTS_SEED="0")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "recording", "-n", str(jobs)]
     code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
-    if code not in (0, 1):  # 1: some tests fail, those of torch.compile that cannot bear the reports
+    if code not in (0, 1):  # 1: some tests fail, those of torch.compile which the recording of calls disturbs
         sys.exit(f"The suite ended with code {code}: no map of the tests.")
     (folder / "complete").touch()
 

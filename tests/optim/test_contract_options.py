@@ -53,7 +53,7 @@ def test_a_misspelt_option_is_refused(row: Row) -> None:
     ],
 )
 def test_a_group_with_an_option_of_another_optimizer_is_refused(optimizer: Any, option: str) -> None:
-    """Whoever swaps one line keeps the groups of the old optimizer: their options must not be dropped silently."""
+    """Users who swap one line keep the groups of the old optimizer: their options must not be dropped silently."""
     with pytest.raises(ValueError, match=rf"\b{option}\b"):
         optimizer([{"params": some_params(), option: 0.5}])
 

@@ -36,7 +36,7 @@ def repeated(optimizer: MemoryOptimizer, x: Parameter, g: float, steps: int) -> 
         optimizer.step()
 
 
-# --- long memories stay normalised -----------------------------------------------------------------------------------
+# --- long memories stay normalized -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [5 * 10**5, 10**6, 10**9])

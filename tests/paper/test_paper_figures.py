@@ -70,7 +70,7 @@ def test_the_settings_are_written_on_the_figure(name: str, drawn: dict[str, Pict
     assert drawn[name].figure.get_supxlabel().replace("\n", " ") == settings.caption()
 
 
-def test_axes_are_labelled(drawn: dict[str, Picture]) -> None:
+def test_axes_are_labeled(drawn: dict[str, Picture]) -> None:
     for name, each in drawn.items():
         assert any(axes.get_xlabel() for axes in each.figure.axes), name
         assert any(axes.get_ylabel() for axes in each.figure.axes), name

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tiny_datasets import COLOURS, DIGITS, IDX_FILES, TABLE, colours, digits, idx_bytes, table, write_files
+from tiny_datasets import COLORS, DIGITS, IDX_FILES, TABLE, colors, digits, idx_bytes, table, write_files
 
 from memgrad.problems.datasets import formats, pickles
 from memgrad.problems.datasets.archives import archive, in_folder
@@ -238,15 +238,15 @@ def test_keras_files_make_the_set(tmp_path: Path) -> None:
     write_files(tmp_path, {"digits.npz": npz_bytes(**arrays)})
     assert_same(decode(digits(), in_folder(tmp_path)), DIGITS)
     last = {
-        keras: COLOURS[name].transpose(0, 2, 3, 1) if "inputs" in name else COLOURS[name][:, None].astype(np.int64)
+        keras: COLORS[name].transpose(0, 2, 3, 1) if "inputs" in name else COLORS[name][:, None].astype(np.int64)
         for keras, name in zip(old, new, strict=True)
     }
-    write_files(tmp_path, {"colours.npz": npz_bytes(**last)})
-    assert_same(decode(colours(), in_folder(tmp_path)), COLOURS)
+    write_files(tmp_path, {"colors.npz": npz_bytes(**last)})
+    assert_same(decode(colors(), in_folder(tmp_path)), COLORS)
 
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
-IMAGES = [*COLOURS["train_inputs"], *COLOURS["test_inputs"]]
+IMAGES = [*COLORS["train_inputs"], *COLORS["test_inputs"]]
 LABELS = [6, 9, 9, 4, 1, 3]
 
 
@@ -269,7 +269,7 @@ def cifar_files(kind: str) -> dict[str, bytes]:
     sheets = {}
     for name, image in zip(BATCHES, IMAGES, strict=True):
         file = io.BytesIO()
-        # One row of pixels an image: the colours of a pixel lie beside each other.
+        # One row of pixels an image: the colors of a pixel lie beside each other.
         pixels = np.stack([image[colour].ravel() for colour in range(3)], axis=-1)
         Image.fromarray(pixels[None]).save(file, "PNG")
         sheets[f"{name}.png"] = file.getvalue()
@@ -280,7 +280,7 @@ def cifar_files(kind: str) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", ["python 2", "python 3", "binary", "sheets"])
 def test_cifar_files_of_each_kind_make_the_same_set(tmp_path: Path, kind: str) -> None:
     files = cifar_files(kind)
-    assert_same(decode(colours(), in_folder(write_files(tmp_path / "folder", files))), COLOURS)
+    assert_same(decode(colors(), in_folder(write_files(tmp_path / "folder", files))), COLORS)
     tar, zipped = tmp_path / "cifar.tar.gz", tmp_path / "cifar.zip"
     with tarfile.open(tar, "w:gz") as packed, zipfile.ZipFile(zipped, "w") as other:
         for name, data in files.items():
@@ -291,7 +291,7 @@ def test_cifar_files_of_each_kind_make_the_same_set(tmp_path: Path, kind: str) -
     for path in (tar, zipped):
         inside = archive(path)
         assert inside is not None
-        assert_same(decode(colours(), inside), COLOURS)
+        assert_same(decode(colors(), inside), COLORS)
 
 
 CSV = b"2596,0,1,5\n-6,51,0,2\n0,0,0,7\n7,8,1,1\n"
@@ -351,7 +351,7 @@ def test_incomplete_and_damaged_cifar_files_are_refused(
     tmp_path: Path, files: dict[str, bytes], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
-        decode(colours(), in_folder(write_files(tmp_path, files)))
+        decode(colors(), in_folder(write_files(tmp_path, files)))
 
 
 def test_sheets_of_another_width_are_refused() -> None:

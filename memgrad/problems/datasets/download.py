@@ -18,7 +18,7 @@ from memgrad.problems.datasets.catalogue import Download
 ByteProgress = Callable[[str, int, int], None]
 """A function of what is being done, how many bytes are done, and of how many; 0 if that is not known."""
 
-_CHUNK = 1 << 16  # bytes per write: at most so many are lost when the process ends
+_CHUNK = 1 << 16  # bytes per write: at most this many are lost if the process ends
 _TIMEOUTS = (10, 60)  # seconds to connect, and between two bytes
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
