@@ -7,6 +7,8 @@ Where to find what::
     stochastic              simulating them with noise; the schemes are in `integrators`, their coefficients in `kicks`
     moments, responses      exact moments in continuous time, and the closed forms behind them
     discrete                exact moments of the methods themselves, step by step
+    risk, spectra           the exact risk of methods on least squares with any spectrum, power laws among them
+    exponents               exponents of power laws: predicted, and fitted to curves
     timewarp, lagrangian    changes of time; the variational origin of memory
     results, record         what a solution or a simulation returns, and how it is summarized
     flows                   equations by name

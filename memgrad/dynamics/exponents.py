@@ -21,7 +21,7 @@ def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
     $\tau^{-2}$ (the docs, *Where memory pays*, have the proof without noise).
 
     It holds at a constant learning rate that is small enough, without label noise (which leaves a floor), and for
-    $\zeta < 2 - 1/\nu$; beyond, the noise of the steep directions decides, and $\zeta$ is replaced by
+    $\zeta < 2 - 1/\nu$; beyond that, the noise of the steep directions decides, and $\zeta$ is replaced by
     $2 - 1/\nu$. Below $\kappa = 1/\nu$ the noise of small batches grows until the method diverges.
 
     Args:
@@ -50,7 +50,7 @@ def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
 
 
 def kappa_of(mixture: Mixture) -> float:
-    r"""The $\kappa$ of a mixture whose gain grows as $k^{1-\kappa}$ in the long run: 1 where it is bounded.
+    r"""The $\kappa$ of a mixture whose gain grows as $k^{1-\kappa}$ in the long run; 1 if the gain is bounded.
 
     Example:
         >>> kappa_of(Mixture.parse("inst + 0.1*(1+k)^0.25*poly:8")), kappa_of(Mixture.parse("sum*exp:0.9"))
@@ -70,7 +70,7 @@ def fit_exponent(k: ArrayLike, risk: ArrayLike, *, decades: float = 1.0, name: s
 
     The slope of the least-squares line through $(\log k, -\log \text{risk})$, with every point weighted by its share of
     the axis $\log k$. The interval is the range of the slopes over the thirds of that stretch: it says whether the
-    slope still changes. It is no confidence interval, because an exact curve has no sampling error.
+    slope still changes. It is not a confidence interval, because an exact curve has no sampling error.
 
     Args:
         k: Steps > 0, increasing; others, such as 0, are left out.

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Schedule = Callable[[NDArray[np.int64]], ArrayLike] | ArrayLike | None
 
 FAR = 1e8
-"""A run has diverged when its risk is this many times the first, or not finite."""
+"""A run has diverged if its risk is this many times the initial risk, or is not finite."""
 BLOCK = 48
 """Settings that are computed together: their moments, at 160 bins, stay in a processor's second cache."""
 STRETCH = 512
@@ -41,8 +41,8 @@ class Risk:
         k: The recorded steps, shape (n,).
         risk: The excess risk $\frac12 \sum_j \lambda_j \mathbb{E}\, x_j^2$, shape (methods, learning rates, n); inf
             from the step where a run diverged.
-        diverged_at: The first step at which the risk was not finite or above 1e8 times the first; -1 where it never
-            was. Shape (methods, learning rates).
+        diverged_at: The first step at which the risk was not finite or above 1e8 times the initial risk; -1 if there is
+            none. Shape (methods, learning rates).
         methods: The methods.
         lr: The learning rates.
         spectrum: The problem's spectrum.
@@ -107,15 +107,15 @@ def exact_risk(
       R = \sum_i \lambda_i X_i + s^2, \qquad X_j = \mathbb{E}\, x_j^2.$$
 
     Args:
-        methods: What steps: methods without a second memory, mixtures, memories or text forms; one or several.
+        methods: Methods without a second memory, mixtures, memories or text forms; one or several.
             Weight decay pulls toward the minimizer.
         spectrum: The eigenvalues and the start.
         lr: Learning rates > 0; every method is computed at each.
         steps: Number of steps, >= 1.
         batch: $B \ge 1$.
         noise: $s \ge 0$, the standard deviation of the label noise.
-        schedule: What the learning rate is multiplied by: numbers >= 0, one per step; or a function of an array of
-            steps. It is 1 by default, and at its peak.
+        schedule: The factor of the learning rate: numbers >= 0, one per step; or a function of an array of steps. It is
+            1 by default, and at its peak.
         record: Steps between 0 and `steps` whose risk is kept, increasing; by default 0 and 300 in equal ratios.
         threads: Threads that share the settings; one per core by default.
         progress: Called as `progress(done, total)` with setting-steps.
@@ -157,7 +157,7 @@ def exact_risk(
         try:
             for each in [pool.submit(compute, block) for block in blocks]:
                 each.result()
-        except BaseException:  # also Ctrl-C: the threads must not go on
+        except BaseException:  # Ctrl-C too: the threads must stop
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 SMALLEST = 1e-16
 """Curvatures below it are one bin of `Spectrum.power_law`: they do not move within a million accelerated steps."""
 SINGLE = 16
-"""The first eigenvalues of a power law each have a bin of their own."""
+"""The number of first eigenvalues of a power law that have a bin each."""
 
 
 @final
@@ -122,7 +122,7 @@ class Spectrum:
 
 
 def sgd_limit(spectrum: Spectrum, *, batch: int = 1) -> float:
-    r"""The learning rate at which SGD stops converging on streaming least squares: it must be below.
+    r"""The learning rate below which SGD converges on streaming least squares.
 
     The largest $\eta$ with $\eta\lambda(1 + 1/B) \le 2$ for all curvatures and
 
@@ -157,7 +157,7 @@ def as_batch(owner: str, batch: Any) -> int:
 
 
 def as_number_above(owner: str, name: str, value: Any, *, above: float, why: str) -> float:
-    """A finite number above a border, or an error that names its owner, the rule and the reason."""
+    """A number, checked to be finite and above a limit; errors name its owner, the rule and the reason."""
     if not is_real(value):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r}.")
     if not above < value < np.inf:

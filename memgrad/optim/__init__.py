@@ -7,6 +7,7 @@ Where to find what::
     base                    what all optimizers share: groups, state, and the choice of the fastest path
     kernels, kernel_guards  torch's fused kernels, and the conditions under which they may be called
     arithmetic, compiled    the same step by plain operations, and by `torch.compile`
+    buckets, workspace      parameters that take the same step; what is kept between steps only to be fast
     checkpoints             which checkpoints fit, and loading them
     methods                 the table from optimizer classes and their options to `Method`
     reference               every method from its definition, slow and exact

@@ -9,6 +9,8 @@ is beside the rule and the thresholds that decide it::
     losses                  R1 to R3, R7 to R10
     step_sizes              R4 to R6
     adaptive                A1
+    power_laws              M1, beyond the paper
+    rules                   what the comparisons of R and A have in common: tests, their correction, margins
 """
 
 from memgrad.extras import require
