@@ -217,7 +217,7 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
     top = min(max(values.max() for values in seen), HEADROOM * usual)
     low = min(values.min() for values in seen)
     if low > 0:
-        room = (top / low) ** 0.08
+        room = max((top / low) ** 0.08, 1.02)
         axes.set_ylim(low / room, room * top)
         log_ticks(axes.yaxis, 4)
 

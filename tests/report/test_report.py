@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import gzip
 import json
 import re
 from collections.abc import Mapping
@@ -24,7 +26,7 @@ from memgrad.paper.claims import Verdict
 from memgrad.paper.reproduction import Made, Reproduction
 from memgrad.paper.scales import Scale
 from memgrad.paper.verdicts import CLAIMS, JUDGES
-from memgrad.report import content, page, write_report
+from memgrad.report import content, embedding, page, write_report
 from memgrad.statistics import Estimate
 
 HOSTILE = "\"'><script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>"
@@ -143,12 +145,14 @@ def test_every_figure_is_there_with_words_files_and_what_the_paper_showed(report
     assert len(pictures) == len(FIGURES)
     assert all(len(each["alt"]) > 10 for each in pictures)
     assert all(each["src"].startswith("data:image/svg+xml,%3Csvg") for each in pictures)
-    addresses = [each["href"] for each in parsed.all("a")]
+    saved = {each["download"]: each["href"] for each in parsed.all("a") if "download" in each}
     for name, figure in FIGURES.items():
         assert f"figure-{name}" in parsed.ids
         assert figure.published in parsed.text
         assert figure.shows in parsed.text
-        assert f"./{name}.csv" in addresses
+        numbers = base64.b64decode(saved[f"{name}.csv.gz"].removeprefix("data:application/gzip;base64,"))
+        assert gzip.decompress(numbers) == b"t,x\n0.0,1.0\n"
+        assert f"{name}.json" in saved
     assert "ours: none is given" in parsed.text
 
 
@@ -173,7 +177,7 @@ def test_where_it_was_made_and_how_to_cite_it_are_there(report: str) -> None:
 
 def test_numbers_of_the_tables_are_those_of_the_rows(tmp_path: Path) -> None:
     found, results = reproduction_of(tmp_path)
-    rows = content.content_of(found, results, tmp_path).experiments[0].rows
+    rows = content.content_of(found, results).experiments[0].rows
     compared = results["covtype-mini"].compare("loss", "SGD")
     assert [row.name for row in rows] == [each.method for each in compared]
     assert rows[0].lr == "1"
@@ -186,7 +190,7 @@ def test_numbers_of_the_tables_are_those_of_the_rows(tmp_path: Path) -> None:
 def test_a_method_that_diverged_is_told_so(tmp_path: Path) -> None:
     found, _ = reproduction_of(tmp_path)
     evidence = evidence_of(DECIDING, ["mlp-full"], diverged=lambda name, method, lr, seed: method == "HB" and seed == 1)
-    parts = content.content_of(found, evidence.results, tmp_path).experiments
+    parts = content.content_of(found, evidence.results).experiments
     (part,) = [each for each in parts if each.name == "mlp-full"]
     (row,) = [each for each in part.rows if each.name == "HB"]
     assert (row.loss.value, row.diverged, row.diverged_in_all) == (float("inf"), "1 of 4", "4 of 16")
@@ -263,12 +267,13 @@ def test_a_figure_without_svg_is_shown_by_its_png_and_one_in_pdf_is_linked(tmp_p
     parsed = Parsed(written(tmp_path, figures=chosen))
     (picture,) = parsed.all("img")
     assert picture["src"].startswith("data:image/png;base64,")
-    assert "./rec.pdf" in [each["href"] for each in parsed.all("a")]
+    [saved] = [each for each in parsed.all("a") if each.get("download") == "rec.pdf"]
+    assert saved["href"] == "data:application/pdf;base64,JVBERg=="
     assert "a format that a web page cannot show" in parsed.text
 
 
 def test_a_very_large_svg_gives_way_to_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "LARGEST", 10)
+    monkeypatch.setattr(embedding, "LARGEST", 10)
     (picture,) = Parsed(written(tmp_path, figures={"odes": figure_files(tmp_path, "odes")})).all("img")
     assert picture["src"].startswith("data:image/png;base64,")
 

@@ -1,0 +1,54 @@
+"""What a report says beside its numbers is computed from the verdicts that there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from memgrad.paper.claims import Verdict
+from memgrad.paper.rules import Finding
+from memgrad.paper.verdicts import CLAIMS, JUDGES
+from memgrad.report.remarks import how_to_read, published, published_beside, synthetic_state, to_decide
+from memgrad.statistics import Estimate
+
+
+def verdict(claim: str, outcome: str = "undecided", **more: object) -> Verdict:
+    numbers = more.pop("numbers", (Estimate(1.0, name="x"),))
+    return Verdict(CLAIMS[claim], outcome, numbers, "", "", **more)  # type: ignore[arg-type]  # as the tests give them
+
+
+def test_an_undecided_claim_is_not_called_decided() -> None:
+    outcomes = {"S1": "reproduced", "S2": "undecided", "S3": "not reproduced"}
+    assert synthetic_state(outcomes, "not run") == (
+        "Of the claims that need no data, S1 and S3 are decided and S2 is undecided."
+    )
+
+
+def test_open_comparisons_say_how_many_seeds_would_decide_them() -> None:
+    findings = (Finding("open", 0.2, 0.9, seeds=12), Finding("open", 1.0, 1.0), Finding("supported", 0.01, 1.0))
+    text = to_decide(verdict("R3", findings=findings))
+    assert text == "If means and spreads stay, more seeds would decide 1 of 2 open comparisons: 12."
+    assert "too near the borders" in to_decide(verdict("R3", findings=findings[1:]))
+    assert to_decide(verdict("R3", "reproduced", findings=findings[2:])) == ""
+    assert to_decide(verdict("R3", findings=findings, rehearsal=True)) == ""
+
+
+def test_s2_says_how_many_runs_would_decide_it() -> None:
+    """The half-width of 150 runs is .26 and the distance to the border .141: (.26/.141)^2 150 is 510, rounded up to tens."""
+    ratio = Estimate(1.141, 0.881, 1.401, name="ratio")
+    assert "about 520 runs would decide it, instead of 150" in to_decide(verdict("S2", numbers=(ratio,)))
+    assert to_decide(verdict("S2", numbers=(Estimate(0.9, 0.8, 1.1),))) == ""
+
+
+def test_s5_is_told_by_letter_and_in_spirit_where_it_fails() -> None:
+    text = how_to_read(verdict("S5", "not reproduced"))
+    assert "By the letter it fails" in text
+    assert "In spirit it holds" in text
+    assert how_to_read(verdict("S5", "reproduced")) == ""
+    assert "once in twenty times" in how_to_read(verdict("S3", "reproduced"))
+
+
+@pytest.mark.parametrize("claim", [name for name, judge in JUDGES.items() if judge.needs])
+def test_published_verdicts_stand_beside_a_rehearsals(claim: str) -> None:
+    both = published()["verdicts"][claim]
+    assert len(both) == 2
+    assert published_beside(claim) == (both if both[0] != both[1] else both[:1])
