@@ -76,6 +76,41 @@ def test_the_pages_say_as_many_verdicts_as_there_are(publish: ModuleType, board:
             assert said in re.sub(r"\s+", " ", page.read_text(encoding="utf-8")), f"{page.name} must say: {said}"
 
 
+def test_the_table_of_the_readme_has_the_published_numbers(board: dict[str, Any]) -> None:
+    numbers = {n["name"]: n for each in board["verdicts"] if each["id"][0] in "RA" for n in each["numbers"]}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def row(label: str) -> str:
+        [found] = [line for line in readme.splitlines() if line.startswith(f"| {label}")]
+        return found
+
+    def ratio(name: str, digits: int = 2) -> str:
+        return f"{numbers[name]['value']:.{digits}f}"
+
+    def with_ends(name: str) -> str:
+        return f"{ratio(name)} [{numbers[name]['low']:.2f}, {numbers[name]['high']:.2f}]"
+
+    losses = row("results_iterations")
+    assert f"covtype {ratio('loss p=2 / SGD, covtype-mini at 100%')} (mini)" in losses
+    assert f"{ratio('loss p=2 / SGD, covtype-full at 100%', 3)} (full)" in losses
+    for problem, label in (("autoencoder", "autoencoder"), ("mlp", "MLP"), ("cnn", "CNN")):
+        assert f"{label} {ratio(f'final loss MemSGD p=2 / SGD, {problem}-mini')}" in losses
+    best = {
+        setting: max(n["value"] for name, n in numbers.items() if name.startswith("best acc") and setting in name)
+        for setting in ("mini", "full")
+    }
+    assert ", ".join(f"{best[setting]:.1%} ({setting})".replace("%", " %") for setting in best) in row("exp_loss")
+    steps = [numbers[f"share of evaluations with smaller steps of HB, cnn-{setting}"] for setting in ("mini", "full")]
+    assert "CNN {:.0f} to {:.0f} %".format(*(100 * each["value"] + 1e-9 for each in steps)) in row("exp_stepnorm")
+    adam, adagrad = (with_ends(f"loss p=4 / {name}, last half") for name in ("Adam", "Adagrad"))
+    assert f"p = 4: {adam} times Adam's loss, {adagrad} times Adagrad's" in row("padam")
+    selected = [name for name in numbers if name.startswith("best step size HB / SGD")]
+    assert any("autoencoder-mini (0.005 / 0.05)" in name for name in selected)
+    assert any("covtype-mini (0.01 / 0.1)" in name for name in selected)
+    assert "0.005 and 0.05 as published" in row("App. G, step sizes")
+    assert "covtype 0.01 and 0.1 (mini), 1 and 1 (full)" in row("App. G, step sizes")
+
+
 def test_reports_have_the_published_outcomes(publish: ModuleType, board: dict[str, Any]) -> None:
     boards = [json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*/scoreboard.json")]
     latest = boards[-1] if boards else board

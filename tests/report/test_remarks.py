@@ -33,7 +33,8 @@ def test_open_comparisons_say_how_many_seeds_would_decide_them() -> None:
 
 
 def test_s2_says_how_many_runs_would_decide_it() -> None:
-    """The half-width of 150 runs is .26 and the distance to the border .141: (.26/.141)^2 150 is 510, rounded up to tens."""
+    """The half-width of 150 runs is .26 and the distance to the border .141: (.26/.141)^2 150 is 510."""
+    # Rounded up to tens: 520.
     ratio = Estimate(1.141, 0.881, 1.401, name="ratio")
     assert "about 520 runs would decide it, instead of 150" in to_decide(verdict("S2", numbers=(ratio,)))
     assert to_decide(verdict("S2", numbers=(Estimate(0.9, 0.8, 1.1),))) == ""
