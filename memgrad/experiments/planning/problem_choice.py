@@ -15,7 +15,7 @@ from memgrad.deprecation import renamed
 from memgrad.experiments.digests import digest_of, share_generator
 from memgrad.problems import Problem
 from memgrad.problems.datasets.catalogue import find
-from memgrad.problems.rebuild import ADVICE, differing, digests
+from memgrad.problems.rebuild import ADVICE, differing, identity
 from memgrad.user_code import Reference, contained, described
 
 DATA = {
@@ -79,8 +79,8 @@ class Facts:
         stack_width: How many runs are efficiently trained at once.
         metrics: Its metrics.
         nbytes: The memory of its data.
-        parts: The digests of its data and initial parameters by name, to check a rebuilt problem against; empty for a
-            built-in problem, whose data are pinned.
+        parts: The digests of its data and initial parameters, and its initial loss, by name, to check a rebuilt problem
+            against; empty for a built-in problem, whose data are pinned.
     """
 
     name: str
@@ -124,16 +124,16 @@ def facts_about(problem_choice: ProblemChoice, problem: Problem) -> Facts:
         problem.stack_width,
         problem.metric_names,
         sum(tensor.nbytes for tensor in tensors),
-        () if ours else tuple(digests(problem).items()),
+        () if ours else tuple(identity(problem).items()),
     )
 
 
 def refuse_other(problem: Problem, parts: Iterable[tuple[str, str]]) -> None:
     """Refuse a rebuilt problem whose parts do not have these digests; without digests any problem passes."""
-    if (planned := dict(parts)) and (other := differing(planned, digests(problem))):
+    if (planned := dict(parts)) and (other := differing(planned, identity(problem))):
         raise OtherProblemError(
-            f"problem {problem.name!r} differs from one process to the next: its {' and '.join(other)} are not those "
-            f"that the experiment was planned with, or its file has changed since; {ADVICE} `memgrad check` says "
+            f"problem {problem.name!r} differs from one process to the next: its {' and '.join(other)} are not what "
+            f"the experiment was planned with, or its file has changed since; {ADVICE} `memgrad check` says "
             f"more."
         )
 
