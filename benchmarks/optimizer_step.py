@@ -1,11 +1,11 @@
-"""The time of one optimizer step beside torch.optim's, on three models: the CIFAR CNN, the autoencoder, GPT-2's shapes.
+"""The time of a step beside torch.optim's: the CIFAR CNN, the autoencoder, four large layers, GPT-2's shapes.
 
     python benchmarks/optimizer_step.py                    # about ten minutes
     python benchmarks/optimizer_step.py --models cnn --threads 1
 
-Ours and torch's take turns in one process, and the ratio of medians is reported, because timings drift. Gigabytes per
-second count what a step must move (each tensor read or written once) and stand beside a measured copy of tensors as
-large as the model, whose speed is the limit of a step that does not fit into a cache.
+All optimizers take turns in one process, each after the others have written over the caches, as a model would. The
+ratio is the median over the rounds of the ratio within a round, with its quartiles, because timings drift. With one
+thread it is of processor time, which other programs on the machine disturb least; with more of elapsed time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.progress import track
 
-from memgrad import MemAdam, MemSGD
+from memgrad import ADana, AdEMAMix, MemAdam, MemSGD
 
 CNN = [(6, 3, 5, 5), (6,), (16, 6, 5, 5), (16,), (120, 400), (120,), (84, 120), (84,), (10, 84), (10,)]
 WIDTHS = [784, 1000, 500, 250, 30, 250, 500, 1000, 784]
@@ -39,107 +41,108 @@ BLOCK = [
     (768, 3072),
     (768,),
 ]
-MODELS = {"cnn": CNN, "autoencoder": AUTOENCODER, "gpt2": [(50257, 768), (1024, 768), *BLOCK * 12, (768,), (768,)]}
-ADANA = {"memory": "inst + (1+k)^0.15*poly:8", "second_memory": "poly:8"}
-ADEMAMIX = {"memory": "exp:0.9 + 5*cold*exp:0.9999", "second_memory": "exp:0.999"}
+LAYERS = [(2048, 2048)] * 4
+GPT2 = [(50257, 768), (1024, 768), *BLOCK * 12, (768,), (768,)]
+MODELS: dict[str, Sequence[tuple[int, ...]]] = {"cnn": CNN, "autoencoder": AUTOENCODER, "layers": LAYERS, "gpt2": GPT2}
 MOST_COMPILED = 100
 """Tensors up to which a step is compiled here: it takes seconds for twenty and minutes for GPT-2's 148."""
+CALLS = 500_000
+"""Elements that are updated between two looks at the clock: a small model takes several steps."""
+
+Make = Callable[[Any], torch.optim.Optimizer]
 
 
-def fused_adam(params: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    return torch.optim.Adam(params, fused=True)
+@dataclass(frozen=True)
+class Row:
+    """An optimizer, and the one of torch that it is compared with."""
+
+    name: str
+    make: Make
+    base: str | None = None
+    dtype: torch.dtype = torch.float32
 
 
-# name -> (torch's, ours, tensors of parameter size that a step moves)
-PAIRS: dict[str, tuple[Callable[..., torch.optim.Optimizer], Callable[..., torch.optim.Optimizer], int]] = {
-    "MemSGD / SGD(fused)": (lambda p: torch.optim.SGD(p, momentum=0.9, fused=True), MemSGD, 5),
-    "MemSGD / SGD(foreach), both foreach": (
-        lambda p: torch.optim.SGD(p, momentum=0.9, foreach=True),
-        lambda p: MemSGD(p, foreach=True),
-        5,
-    ),
-    "MemAdam / Adam(fused)": (lambda p: torch.optim.Adam(p, fused=True), MemAdam, 7),
-    "MemAdam / Adam(foreach), both foreach": (
-        lambda p: torch.optim.Adam(p, foreach=True),
-        lambda p: MemAdam(p, foreach=True),
-        7,
-    ),
-    "MemSGD inst + poly / SGD(fused)": (
-        lambda p: torch.optim.SGD(p, momentum=0.9, fused=True),
-        lambda p: MemSGD(p, memory=ADANA["memory"]),
-        5,
-    ),
-    "ADana's step / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADANA), 7),
-    "ADana's step, compiled / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADANA, compiled=True), 7),
-    "AdEMAMix's step / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADEMAMIX), 9),
-    "AdEMAMix's step, compiled / Adam(fused)": (fused_adam, lambda p: MemAdam(p, **ADEMAMIX, compiled=True), 9),
-}
+FLOAT32: dict[str, Any] = {"state_dtype": torch.float32}
+BFLOAT16 = torch.bfloat16
+ROWS = [
+    Row("SGD(fused)", lambda p: torch.optim.SGD(p, momentum=0.9, fused=True)),
+    Row("SGD(foreach)", lambda p: torch.optim.SGD(p, momentum=0.9, foreach=True)),
+    Row("Adam(fused)", lambda p: torch.optim.Adam(p, fused=True)),
+    Row("Adam(foreach)", lambda p: torch.optim.Adam(p, foreach=True)),
+    Row("Adam, bfloat16", torch.optim.Adam, dtype=BFLOAT16),
+    Row("MemSGD", MemSGD, "SGD(fused)"),
+    Row("MemSGD, foreach", lambda p: MemSGD(p, foreach=True), "SGD(foreach)"),
+    Row("MemSGD inst + poly", lambda p: MemSGD(p, memory="inst + (1+k)^0.15*poly:8"), "SGD(fused)"),
+    Row("MemAdam", MemAdam, "Adam(fused)"),
+    Row("MemAdam, foreach", lambda p: MemAdam(p, foreach=True), "Adam(foreach)"),
+    Row("MemAdam, bfloat16, state of float32", lambda p: MemAdam(p, **FLOAT32), "Adam, bfloat16", BFLOAT16),
+    Row("ADana", ADana, "Adam(fused)"),
+    Row("ADana, compiled", lambda p: ADana(p, compiled=True), "Adam(fused)"),
+    Row("ADana, bfloat16, state of float32", lambda p: ADana(p, **FLOAT32), "Adam, bfloat16", BFLOAT16),
+    Row("AdEMAMix", AdEMAMix, "Adam(fused)"),
+    Row("AdEMAMix, compiled", lambda p: AdEMAMix(p, compiled=True), "Adam(fused)"),
+]
 try:  # not a dependency: the step that others publish, if it is installed
-    from pytorch_optimizer import AdEMAMix
+    from pytorch_optimizer import AdEMAMix as Theirs
 except ImportError:
     pass
 else:
-    PAIRS["pytorch_optimizer's AdEMAMix (not ours) / Adam(fused)"] = (fused_adam, AdEMAMix, 9)
+    ROWS.append(Row("pytorch_optimizer's AdEMAMix", Theirs, "Adam(fused)"))
 
 
-def parameters(shapes: list[tuple[int, ...]]) -> list[torch.nn.Parameter]:
-    tensors = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+def parameters(shapes: Sequence[tuple[int, ...]], dtype: torch.dtype = torch.float32) -> list[torch.nn.Parameter]:
+    tensors = [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in shapes]
     for tensor in tensors:
-        tensor.grad = torch.randn_like(tensor)
+        tensor.grad = torch.randn(tensor.shape).to(dtype)
     return tensors
 
 
-def seconds(step: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        step()
-    return (time.perf_counter() - start) / calls
-
-
-def measure(model: str, threads: int, repeats: int) -> list[str]:
+def measure(model: str, threads: int, rounds: int) -> list[str]:
     torch.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
     shapes = MODELS[model]
     size = sum(torch.Size(shape).numel() for shape in shapes)
-    calls = max(1, 2_000_000 // size)
-    repeats *= 10 if size < 1_000_000 else 1  # short steps are the noisiest
-    source, target = torch.randn(size), torch.empty(size)
-    copies = [seconds(lambda: target.copy_(source), calls) for _ in range(repeats)]
-    copy_speed = 2 * 4 * size / statistics.median(copies) / 1e9
-    rows = []
-    for name, (make_theirs, make_ours, moved) in PAIRS.items():
-        if "compiled" in name and len(shapes) > MOST_COMPILED:
+    calls = max(1, CALLS // size)
+    rows = [row for row in ROWS if "compiled" not in row.name or len(shapes) <= MOST_COMPILED]
+    # The same tensors for all: where tensors lie in memory changes times by some percent.
+    tensors = {dtype: parameters(shapes, dtype) for dtype in (torch.float32, BFLOAT16)}
+    optimizers = {row.name: row.make(tensors[row.dtype]) for row in rows}
+    times: dict[str, list[float]] = {row.name: [] for row in rows}
+    for each in track(range(rounds + 2), description=f"{model}, threads: {threads}", transient=True):
+        for name, optimizer in optimizers.items():
+            start = clock()
+            for _ in range(calls):
+                optimizer.step()
+            if each >= 2:  # the first allocate and compile
+                times[name].append((clock() - start) / calls)
+    table = []
+    for row in rows:
+        if row.base is None:
             continue
-        tensors = parameters(shapes)  # the same for both: where tensors lie in memory changes times by some percent
-        theirs, ours = make_theirs(tensors), make_ours(tensors)
-        times: tuple[list[float], list[float]] = ([], [])
-        for repeat in track(range(repeats + 2), description=f"{model}, {threads} threads, {name}", transient=True):
-            for optimizer, taken in zip((theirs, ours), times, strict=True):
-                elapsed = seconds(optimizer.step, calls)
-                if repeat >= 2:  # the first allocate
-                    taken.append(elapsed)
-        t, o = (statistics.median(taken) for taken in times)
-        speed = moved * 4 * size / o / 1e9
-        rows.append(
-            f"| {model} ({size:,}) | {threads} | {name} | {1e6 * t:,.0f} | {1e6 * o:,.0f} | {o / t:.2f} | "
-            f"{speed:.1f} | {copy_speed:.1f} |"
+        ratios = [ours / theirs for ours, theirs in zip(times[row.name], times[row.base], strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        t, o = (1e6 * statistics.median(times[name]) for name in (row.base, row.name))
+        table.append(
+            f"| {model} ({size:,}) | {threads} | {row.name} | {row.base} | {t:,.0f} | {o:,.0f} | {middle:.2f} | "
+            f"{low:.2f} to {high:.2f} |"
         )
-    return rows
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--rounds", type=int, help="[default: 200 for the CNN, 40 up to 10 million parameters, or 15]")
     parser.add_argument("--out", type=Path, help="write the table to this file as well")
     options = parser.parse_args()
     table = [
-        "| model (parameters) | threads | ours / torch's | torch's, µs | ours, µs | ratio | ours, GB/s | copy, GB/s |",
+        "| model (parameters) | threads | optimizer | of torch | torch's, µs | its own, µs | ratio | quartiles |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for model in options.models:
         for threads in options.threads:
-            table += measure(model, threads, options.repeats)
+            table += measure(model, threads, options.rounds or {"cnn": 200, "autoencoder": 40}.get(model, 15))
     print("\n".join(table))
     if options.out:
         options.out.write_text("\n".join(table) + "\n")

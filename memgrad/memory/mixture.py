@@ -75,6 +75,8 @@ class Mixture:
     def __post_init__(self) -> None:
         gains: dict[Memory, Gain] = {}
         for part in self.parts:
+            if not isinstance(part, Part):
+                raise TypeError(f"a mixture consists of Parts, got {part!r}; Mixture.parse reads a text form.")
             gains[part.memory] = gains[part.memory] + part.gain if part.memory in gains else part.gain
         parts = tuple(Part(gain, memory) for memory, gain in gains.items() if gain.fixed != 0)
         if not parts:

@@ -77,7 +77,11 @@ def parse_mixture(text: str) -> Mixture:
     summands = _split(_as_text(text), "+")
     if not all(summands):
         raise ValueError(f"mixture {text!r} has an empty part; write it as in 'inst + 5*exp:0.999'.")
-    return Mixture(tuple(_part(summand, text) for summand in summands))
+    parts = tuple(_part(summand, text) for summand in summands)
+    try:
+        return Mixture(parts)
+    except ValueError as error:
+        raise ValueError(f"mixture {text!r}: {error}") from None
 
 
 def parse_gain(text: str, source: object) -> Gain:

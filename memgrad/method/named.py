@@ -328,7 +328,7 @@ def ademamix(
 
     The slow average starts from 0 and is not corrected. Over the first `ramp` steps its factor rises linearly to
     $\alpha$ and its half-life from that of $\beta_1$ to that of $\beta_3$. Without these ramps, which other libraries
-    leave out silently, a large $\beta_3$ diverges early.
+    leave out by default, a large $\beta_3$ diverges early.
 
     Args:
         betas: $\beta_1$ (fast), $\beta_2$ (squares) and $\beta_3$ (slow), each 0 < beta < 1.

@@ -13,7 +13,7 @@ from torch.optim.optimizer import Optimizer
 from memgrad.optim.memadam import MemAdam
 from memgrad.optim.memsgd import MemSGD
 from memgrad.optim.methods import method_of
-from memgrad.optim.options import Group
+from memgrad.optim.options import Group, name_of
 
 State = dict[str, Any]
 SHARED = ("lr", "maximize", "initial_lr", "max_lr")
@@ -30,7 +30,8 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
 
     Args:
         optimizer: A `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam` or `Adagrad`, without AMSGrad; an Adagrad without its
-            own decay of the learning rate and with a sum that started at 0.
+            own decay of the learning rate and with a sum that started at 0; an SGD with dampening once every parameter
+            has taken a step, because it does not dampen the first.
         steps: How many steps were taken, for SGD, which does not count them: a memory that is chosen later goes on from
             there. By default as many as its momentum remembers.
 
@@ -53,8 +54,10 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
     groups = [_group(name, group) for group in optimizer.param_groups]
     ours: MemSGD | MemAdam = MemSGD(groups) if name == "SGD" else MemAdam(groups)
     for group in optimizer.param_groups:
-        for p in group["params"]:
-            state = optimizer.state.get(p)
+        for index, p in enumerate(group["params"]):
+            state = optimizer.state.get(p) or {}
+            if name == "SGD" and p.requires_grad and state.get("momentum_buffer") is None:
+                _refuse_to_dampen_the_first(group, index)
             if state:
                 ours.state[p] = _STATES[name](state, group, steps)
     return ours
@@ -87,8 +90,17 @@ def _group(name: str, group: Group) -> Group:
     return ours
 
 
+def _refuse_to_dampen_the_first(group: Group, index: int) -> None:
+    """Refuse to begin what SGD would: it does not dampen the first gradient of a parameter, which no memory does."""
+    if group["momentum"] and group["dampening"]:
+        raise ValueError(
+            f"from_torch cannot continue SGD with dampening={group['dampening']!r} for {name_of(group, index)}, which "
+            f"has taken no step: torch does not dampen its first gradient. Take a step with SGD first, or freeze it."
+        )
+
+
 def _sgd_memory(group: Group) -> str:
-    """The mixture of SGD; where it dampens, once its first gradient, which it does not dampen, is forgotten."""
+    """The mixture of SGD; where it dampens, from the second gradient on."""
     beta, gain = group["momentum"], 1 - group["dampening"]
     if not beta:
         return "inst"

@@ -469,3 +469,13 @@ def test_a_part_needs_a_memory() -> None:
 def test_gains_beside_decays_of_a_sequence() -> None:
     mixture = SUM * FromDecays([0.0, 0.5, 0.75])
     assert mixture.gain(2) == 4.0
+
+
+def test_a_mixture_without_gain_is_refused_by_its_text() -> None:
+    with pytest.raises(ValueError, match=r"mixture '0\*inst': a mixture needs at least one part with a gain above 0"):
+        Mixture.parse("0*inst")
+
+
+def test_a_mixture_of_something_else_than_parts_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"consists of Parts, got 'poly:2'; Mixture\.parse reads"):
+        Mixture(("poly:2",))  # type: ignore[arg-type]  # it is refused

@@ -53,6 +53,19 @@ def test_a_torch_optimizer_is_continued_to_rounding(name: str, taken: int) -> No
     torch.testing.assert_close(x, y, rtol=within, atol=within)
 
 
+def test_dampening_is_refused_where_a_parameter_has_yet_to_begin() -> None:
+    begun, late, frozen = (torch.nn.Parameter(torch.ones(2)) for _ in range(3))
+    frozen.requires_grad_(False)
+    theirs = torch.optim.SGD([("begun", begun), ("late", late), ("frozen", frozen)], momentum=0.9, dampening=0.4)
+    begun.grad = torch.ones(2)
+    theirs.step()
+    with pytest.raises(ValueError, match=r"dampening=0.4 for parameter 'late'.*Take a step with SGD first"):
+        from_torch(theirs)
+    late.grad = torch.ones(2)
+    theirs.step()
+    assert set(from_torch(theirs).state) == {begun, late}
+
+
 def test_groups_names_and_schedules_are_kept() -> None:
     a, b = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
     theirs = torch.optim.AdamW([{"params": [("a", a)], "lr": 0.1}, {"params": [("b", b)], "weight_decay": 0.0}], lr=0.2)
