@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +119,30 @@ def test_calls_are_written_once_with_the_test_that_made_them(tmp_path: Path) -> 
     lines = calls.read_text().splitlines()
     assert lines.count("test_x (call)\tmemgrad.memory.families\tPolynomial._decay") == 1
     assert "test_x (call)\tmemgrad.memory.families\tExponential._decay" not in lines
+
+
+TRIAL = """
+import json, sys
+from pathlib import Path
+from run import ROOT, Coverage, Place, Trial, mutants, _source, ast
+folder, test = Path(sys.argv[1]), "memgrad/statistics.py::memgrad.statistics.holm"
+path = ROOT / "memgrad" / "statistics.py"
+found = mutants(ast.parse(_source(path)))
+chosen = [i for i, each in enumerate(found) if (each.function, each.kind) == ("holm", "return")]
+for calls in ({"memgrad.statistics\\tholm": {test}}, {}):
+    trial = Trial(folder, Coverage({test: 0.1}, calls, {}), budget=1.0)
+    trial.run([Place("statistics", path, i) for i in chosen], jobs=1)
+    print("tried")
+"""
+
+
+def test_a_mutant_is_tried_once_and_killed_by_the_test_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    environment = os.environ | {"PYTHONPATH": str(FOLDER)}
+    words = [sys.executable, "-c", TRIAL, str(tmp_path)]
+    done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [(row["outcome"], row["by"]) for row in rows] == [
+        ("killed", "memgrad/statistics.py::memgrad.statistics.holm")
+    ]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["[1/1,", "tried", "tried"]

@@ -82,8 +82,8 @@ def refuse_unless_real(owner: str, group: Group, name: str, *, tensor: bool = Fa
     if isinstance(value, np.generic):
         group[name] = value = value.item()  # plain data, for checkpoints
     if not 0 <= value < high:
-        bound = "" if math.isinf(high) else f" < {high:g}"
-        raise ValueError(f"{owner} needs a finite {name} >= 0{bound}, got {name}={value!r}.")
+        rule = f"a finite {name} >= 0" if math.isinf(high) else f"0 <= {name} < {high:g}"
+        raise ValueError(f"{owner} needs {rule}, got {name}={value!r}.")
 
 
 def state_dtype(owner: str, group: Group) -> torch.dtype | None:
