@@ -359,11 +359,13 @@ def refuse_hidden(equation: Equation, t: float, dt: float) -> None:
     if not isinstance(equation, SecondOrder):
         return
     with np.errstate(all="ignore"):
-        rate = float(equation.damping.rate(np.asarray(t)))
+        rate, smaller = (float(equation.damping.rate(np.asarray(time))) for time in (t, t / 1e3))
     if not rate * dt <= FASTEST:
+        # Near 0 a rate is p/t: there no step is small enough.
+        step = "" if smaller > 2 * rate else f"a step dt <= {FASTEST / rate:.3g}, or "
         raise ValueError(
             f"{equation} forgets at the rate {rate:.3g} at t={t:g}: with dt={dt!r} rounding would hide its position. "
-            f"Take a step dt <= {FASTEST / rate:.3g}, or gradient flow (gd), the limit of memories that forget at once."
+            f"Take {step}gradient flow (gd), the limit of memories that forget at once."
         )
 
 

@@ -73,5 +73,7 @@ def test_the_limit_of_fast_memory_solves_the_moment_equations(curvature: float) 
 def test_what_cannot_be_resolved_is_refused_with_a_way_out() -> None:
     with pytest.raises(ValueError, match=r"rate 1e\+300 at t=0\.01.*dt <= 1e-280, or gradient flow"):
         simulate(flow(Exponential.from_alpha(1e300)), [1.0], 1.0, paths=2, dt=H, seed=0)
+    with pytest.raises(ValueError, match=r"rate 1e\+27 at t=0\.01.*Take gradient flow"):  # p/t: no step is small enough
+        simulate(flow(Polynomial(1e25)), [1.0], 1.0, paths=2, dt=H, seed=0)
     with pytest.raises(ValueError, match=r"exact moments .* need a rate below 1e\+09 until t=1e\+09, got 1e\+10"):
         moments(flow(Exponential.from_alpha(1e10)), [1e-6, 1e9], 1.0)
