@@ -36,7 +36,7 @@ nitpick_ignore_regex = [
     (
         r"py:.*",
         r"(NDArray|Any|Array|Columns|Data|Figure|Times|Progress|Gradient|Callable|ClassVar|memgrad\.memory\.base\.Array"
-        r"|memgrad\.experiments\.planning\.own_code\.OwnCode|memgrad\.memory\.factors\.Factor)",
+        r"|memgrad\.experiments\.planning\.own_code\.OwnCode|memgrad\.memory\.gain_factors\.Factor)",
     ),
 ]
 
