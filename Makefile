@@ -83,7 +83,7 @@ $(BIN)/installed-bench: $(BIN)/installed
 
 bench: $(BIN)/installed-bench
 	$(BIN)/python benchmarks/import_time.py
-	$(BIN)/python benchmarks/optimizer_step.py --out docs/benchmarks/optimizer_step.md
+	$(BIN)/python benchmarks/optimizer_step.py --threads 1 --out docs/benchmarks/mixture_step.md
 	$(BIN)/python benchmarks/sde_paths.py --out docs/benchmarks/sde_paths.md
 	$(BIN)/python benchmarks/sweep.py --out docs/benchmarks/sweep.md
 

@@ -49,6 +49,9 @@ MOST_COMPILED = 100
 CALLS = 500_000
 """Elements that are updated between two looks at the clock: a small model takes several steps."""
 
+MANY = 50_000_000
+"""Parameters from which pairs are measured one after the other: the states of all optimizers would not fit."""
+
 Make = Callable[[Any], torch.optim.Optimizer]
 
 
@@ -97,35 +100,45 @@ def parameters(shapes: Sequence[tuple[int, ...]], dtype: torch.dtype = torch.flo
     return tensors
 
 
-def measure(model: str, threads: int, rounds: int) -> list[str]:
-    torch.set_num_threads(threads)
-    clock = time.process_time if threads == 1 else time.perf_counter
-    shapes = MODELS[model]
-    size = sum(torch.Size(shape).numel() for shape in shapes)
-    calls = max(1, CALLS // size)
-    rows = [row for row in ROWS if "compiled" not in row.name or len(shapes) <= MOST_COMPILED]
+def timed(
+    rows: Sequence[Row], shapes: Sequence[tuple[int, ...]], what: str, rounds: int, clock: Callable[[], float]
+) -> dict[str, list[float]]:
+    """The times of a step of each optimizer, one per round."""
     # The same tensors for all: where tensors lie in memory changes times by some percent.
-    tensors = {dtype: parameters(shapes, dtype) for dtype in (torch.float32, BFLOAT16)}
+    tensors = {dtype: parameters(shapes, dtype) for dtype in {row.dtype for row in rows}}
     optimizers = {row.name: row.make(tensors[row.dtype]) for row in rows}
+    calls = max(1, CALLS // sum(torch.Size(shape).numel() for shape in shapes))
     times: dict[str, list[float]] = {row.name: [] for row in rows}
-    for each in track(range(rounds + 2), description=f"{model}, threads: {threads}", transient=True):
+    for each in track(range(rounds + 2), description=what, transient=True):
         for name, optimizer in optimizers.items():
             start = clock()
             for _ in range(calls):
                 optimizer.step()
             if each >= 2:  # the first allocate and compile
                 times[name].append((clock() - start) / calls)
+    return times
+
+
+def measure(model: str, threads: int, rounds: int) -> list[str]:
+    torch.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    shapes = MODELS[model]
+    size = sum(torch.Size(shape).numel() for shape in shapes)
+    rows = [row for row in ROWS if "compiled" not in row.name or len(shapes) <= MOST_COMPILED]
+    pairs = [[base, row] for row in rows for base in rows if row.base == base.name]
     table = []
-    for row in rows:
-        if row.base is None:
-            continue
-        ratios = [ours / theirs for ours, theirs in zip(times[row.name], times[row.base], strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        t, o = (1e6 * statistics.median(times[name]) for name in (row.base, row.name))
-        table.append(
-            f"| {model} ({size:,}) | {threads} | {row.name} | {row.base} | {t:,.0f} | {o:,.0f} | {middle:.2f} | "
-            f"{low:.2f} to {high:.2f} |"
-        )
+    for lot in [rows] if size < MANY else pairs:
+        times = timed(lot, shapes, f"{model}, threads: {threads}, {lot[-1].name}", rounds, clock)
+        for row in lot:
+            if row.base is None:
+                continue
+            ratios = [ours / theirs for ours, theirs in zip(times[row.name], times[row.base], strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            t, o = (1e6 * statistics.median(times[name]) for name in (row.base, row.name))
+            table.append(
+                f"| {model} ({size:,}) | {threads} | {row.name} | {row.base} | {t:,.0f} | {o:,.0f} | {middle:.2f} | "
+                f"{low:.2f} to {high:.2f} |"
+            )
     return table
 
 
