@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from memgrad.paper.claims import Verdict
+from memgrad.paper.claims import BEYOND, Verdict
 from memgrad.paper.settings import SmoothingSettings
+from memgrad.paper.verdicts import CLAIMS
 from memgrad.report.wording import listed
 
 HOW_TO_READ: Mapping[str, str] = MappingProxyType(
@@ -44,7 +45,11 @@ def headline(outcomes: Mapping[str, str], *, decides: bool, absent: str) -> str:
         'a rehearsal'
         >>> headline({"S1": "not run"}, decides=True, absent="not run")
         'nothing was run'
+        >>> headline({"S1": "reproduced", "M1": "confirmed"}, decides=True, absent="not run")
+        '1 of 1 claims reproduced, 0 not, 0 undecided; of our own, 1 of 1 confirmed'
     """
+    own = [outcomes[each] for each in outcomes if CLAIMS[each].where == BEYOND and outcomes[each] != absent]
+    outcomes = {each: outcome for each, outcome in outcomes.items() if CLAIMS[each].where != BEYOND}
     run = [outcome for outcome in outcomes.values() if outcome != absent]
     if not run:
         return "nothing was run"
@@ -53,7 +58,8 @@ def headline(outcomes: Mapping[str, str], *, decides: bool, absent: str) -> str:
     partial = len(run) < len(outcomes)
     held, failed, undecided = (run.count(each) for each in ("reproduced", "not reproduced", "undecided"))
     which = f"{len(run)} claims that were run" if partial else f"{len(run)} claims"
-    return f"{'in part: ' if partial else ''}{held} of {which} reproduced, {failed} not, {undecided} undecided"
+    ours = f"; of our own, {own.count('confirmed')} of {len(own)} confirmed" if own else ""
+    return f"{'in part: ' if partial else ''}{held} of {which} reproduced, {failed} not, {undecided} undecided{ours}"
 
 
 def synthetic_state(outcomes: Mapping[str, str], absent: str) -> str:
