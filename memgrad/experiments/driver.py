@@ -161,13 +161,22 @@ def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Resul
 
 
 def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, float]:
-    """The selected step sizes of the methods that others follow, where all their runs are finished."""
-    followed = {method.follows for method in spec.methods if method.follows is not None}
-    if not followed:
-        return {}
-    own = expand(spec, facts, {})
-    results = Results(spec, own, store.read(run.digest for run in runs_in(own)))
-    return {name: results.selected_lr(name) for name in followed if results.complete(name)}
+    """The selected variants of methods, with their step sizes, where all runs that decide are finished.
+
+    They are those of the methods that others follow; with tuning seeds, of all methods that are tuned.
+    """
+    wanted = {name for method in spec.methods for name in method.leaders}
+    if spec.tuning_seeds is not None:
+        wanted |= {method.name for method in spec.methods if method.is_tuned}
+    selected: dict[str, float] = {}
+    while wanted:
+        own = expand(spec, facts, selected)  # a method that follows another may have others that follow it
+        results = Results(spec, own, store.read(run.digest for run in runs_in(own)))
+        found = dict(results.selected(name) for name in wanted if results.tuned(name))
+        if found == selected:
+            break
+        selected = found
+    return selected
 
 
 class _Driver:
@@ -212,10 +221,10 @@ class _Driver:
         """The run groups to train next; none when nothing more can be done."""
         table = expand(self._spec, facts, selected_step_sizes(self._spec, facts, self._store))
         runs = runs_in(table)
-        names = [method.name for method in self._spec.methods]
+        waiting = [method.name for method in self._spec.methods if method.variants[0].name not in table]
         finished = self._store.digests().keys() & {run.digest for run in runs}
         self._outcome.runs = runs
-        self._outcome.waiting = tuple(name for name in names if name not in table)
+        self._outcome.waiting = tuple(waiting)
         self._outcome.there = len(finished) - self._outcome.trained
         by_digest = {run.digest: run for run in runs}
         saved = [self._store.checkpoint_runs(key) for key in self._store.checkpoints()]

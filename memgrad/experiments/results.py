@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self, final
@@ -20,7 +20,7 @@ from memgrad.statistics import Estimate, holm, interval, paired_difference, pair
 
 Array = NDArray[np.float64]
 RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]
-"""The runs of an experiment, by the method's name, the step size and the seed."""
+"""The runs of an experiment, by the name of a method or of a variant of it, the step size and the seed."""
 
 
 @final
@@ -71,6 +71,9 @@ class Comparison:
         diverged: How many of its runs diverged, at all step sizes together.
         finished: How many of its runs are finished.
         planned: How many runs it has.
+        variant: The name of the selected variant, of a method with a grid; otherwise the method's.
+        steps: The number of steps of its runs.
+        reach: The number of steps after which a given value is reached, if one was asked for.
     """
 
     method: str
@@ -83,6 +86,9 @@ class Comparison:
     diverged: int
     finished: int
     planned: int
+    variant: str = ""
+    steps: int = 0
+    reach: Estimate | None = None
 
     @property
     def ratio(self) -> Estimate | None:
@@ -93,7 +99,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        estimates = {"final": self.final, "difference": self.difference, "ratio": self.ratio}
+        estimates = {"final": self.final, "difference": self.difference, "ratio": self.ratio, "reach": self.reach}
         plain = {
             name: None if each is None else {"mean": each.value, "low": each.low, "high": each.high, "n": each.n}
             for name, each in estimates.items()
@@ -107,12 +113,15 @@ class Comparison:
 class Results:
     """The results of an experiment so far.
 
-    Step sizes are selected by the rule in the spec: the best mean over seeds of the final value, which is the mean over
-    the last share of the evaluations. Unfinished runs are left out; `missing` lists them.
+    Settings (step sizes, and the variants of methods with a grid) are selected by the rule in the spec: the best mean
+    over seeds of the final value, which is the mean over the last share of the evaluations. With tuning seeds, they are
+    the seeds that select, and everything else is about the others. Unfinished runs are left out; `missing` lists them.
+
+    A method is given by its name; one with a grid then means its selected variant, and any other variant has a name too.
 
     Args:
         spec: The experiment.
-        table: Its runs, by the method's name, the step size and the seed.
+        table: Its runs, by the variant's name, the step size and the seed.
         rows: The rows of the finished runs.
     """
 
@@ -129,7 +138,8 @@ class Results:
     @property
     def methods(self) -> tuple[str, ...]:
         """The names of the methods."""
-        return tuple(self.runs)
+        of_variant = {variant.name: method.name for method in self.spec.methods for variant in method.variants}
+        return tuple(dict.fromkeys(of_variant.get(name, name) for name in self.runs))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -140,62 +150,114 @@ class Results:
         """The step sizes of a method, in increasing order."""
         return tuple(sorted(self._of(method)))
 
-    def seeds(self, method: str, lr: float) -> tuple[int, ...]:
-        """The seeds of a method's runs at a step size, in increasing order."""
-        return tuple(sorted(self._at(method, lr)))
+    def seeds(self, method: str, lr: float, *, tuning: bool = False) -> tuple[int, ...]:
+        """The seeds of a method's runs at a step size, in increasing order.
+
+        With tuning seeds, they are the others, if the setting was trained with them, or the tuning seeds if not, or if
+        they are asked for.
+        """
+        at, for_tuning = self._at(method, lr), set(self.spec.tuning_seeds or ())
+        kept = [seed for seed in at if (seed in for_tuning) == tuning]
+        return tuple(sorted(kept or at))
 
     def curve(self, method: str, metric: str, *, lr: float | None = None) -> Curve:
         """A metric over the steps of all seeds, at a step size; by default the selected one."""
         self._check(metric)
         lr = self.selected_lr(method) if lr is None else lr
         seeds = self.seeds(method, lr)
-        series = [self.rows.series(self._at(method, lr)[seed].digest, metric) for seed in seeds]
+        at_lr = self._at(method, lr)
+        series = [self.rows.series(at_lr[seed].digest, metric) for seed in seeds]
         steps = np.unique(np.concatenate([at for at, _ in series]))
         values = np.full((len(steps), len(seeds)), np.nan)
         for i, (at, numbers) in enumerate(series):
             values[np.searchsorted(steps, at), i] = numbers
         return Curve(steps, values, seeds, self.diverged(method, lr))
 
-    def final(self, method: str, metric: str, *, lr: float | None = None) -> Array:
+    def final(self, method: str, metric: str, *, lr: float | None = None, tuning: bool = False) -> Array:
         """The final value of each seed: the mean over the last `select.last` of the evaluations, at least one.
 
         It is nan for an unfinished run. For a run that diverged it is infinity, or minus infinity if more is better, in
-        the metric that selects step sizes, and nan in the others.
+        the metric that selects step sizes, and nan in the others. See `seeds` for `tuning`.
         """
         self._check(metric)
         lr = self.selected_lr(method) if lr is None else lr
-        return np.array([self._final(self._at(method, lr)[seed], metric) for seed in self.seeds(method, lr)])
+        at = self._at(method, lr)
+        return np.array([self._final(at[seed], metric) for seed in self.seeds(method, lr, tuning=tuning)])
+
+    def steps_to_reach(self, method: str, metric: str, value: float) -> Estimate:
+        """The number of steps after which a metric has reached a value, with its interval over seeds.
+
+        Per seed it is where the straight line between two evaluations first meets the value; infinite if none does.
+        With a schedule, a loss on the way is that of a run whose learning rate has not decayed yet: to compare numbers
+        of steps, train a method with `steps_factor` instead.
+        """
+        curve = self.curve(method, metric)
+        sign = 1.0 if self.spec.select.goal == "min" else -1.0
+        found = [_first_at(curve.steps, sign * values, sign * value) for values in curve.values.T]
+        return interval(found, name=f"steps to {metric} {value:g}")
 
     def final_interval(self, method: str, metric: str, *, lr: float | None = None) -> Estimate:
         """The mean of the final values over the finished seeds; nan or infinite if one of them diverged."""
         lr = self.selected_lr(method) if lr is None else lr
+        at = self._at(method, lr)
         finals = dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
-        return interval([finals[seed] for seed, run in self._at(method, lr).items() if run.digest in self.rows.runs])
+        return interval([finals[seed] for seed in self.seeds(method, lr) if at[seed].digest in self.rows.runs])
 
     def selectable(self, method: str) -> bool:
         """Whether a step size can be selected: at least one has all its runs finished."""
-        return any(
-            all(run.digest in self.rows.runs for run in seeds.values()) for seeds in self._of(method).values() if seeds
-        )
+        return any(runs and self._are_finished(runs) for _, _, runs in self._settings(method))
+
+    def tuned(self, method: str) -> bool:
+        """Whether all runs that decide which setting is selected are finished."""
+        settings = self._settings(method)
+        return bool(settings) and all(self._are_finished(runs) for _, _, runs in settings)
 
     def selected_lr(self, method: str) -> float:
         """The selected step size, among those all of whose runs are finished.
 
         A step size at which a run diverged counts as infinitely bad; of equally good ones the smallest is selected.
         """
-        metric, sign = self.spec.select.metric, 1 if self.spec.select.goal == "min" else -1
-        self._check(metric)
-        scores: dict[float, float] = {}
-        for lr in self.step_sizes(method):
-            if all(run.digest in self.rows.runs for run in self._at(method, lr).values()):
-                score = sign * interval(self.final(method, metric, lr=lr)).value
-                scores[lr] = math.inf if math.isnan(score) else score
+        return self.selected(method)[1]
+
+    def selected(self, method: str) -> tuple[str, float]:
+        """The name of the selected variant and its step size, by the same rule."""
+        scores = self.scores(method)
         if not scores:
             raise ValueError(
                 f"method {method!r} has no step size all of whose runs are finished, so that none can be selected; "
                 "`memgrad run` trains the missing ones."
             )
-        return min(scores, key=lambda lr: (scores[lr], lr))
+        return min(scores, key=lambda setting: (scores[setting], setting[1]))
+
+    def scores(self, method: str) -> dict[tuple[str, float], float]:
+        """What settings are selected by, less being better: for each variant and step size that is finished."""
+        metric, sign = self.spec.select.metric, 1 if self.spec.select.goal == "min" else -1
+        self._check(metric)
+        found: dict[tuple[str, float], float] = {}
+        for variant, lr, runs in self._settings(method):
+            if self._are_finished(runs):
+                score = sign * interval([self._final(run, metric) for run in runs]).value
+                found[variant, lr] = math.inf if math.isnan(score) else score
+        return found
+
+    def _settings(self, method: str) -> list[tuple[str, float, tuple[Run, ...]]]:
+        """The variants and step sizes of a method, each with the runs that decide: those of the tuning seeds, if any."""
+        found = []
+        for variant in self._variants(method):
+            for lr in sorted(self.runs.get(variant, {})):
+                at = self.runs[variant][lr]
+                deciding = [at[seed] for seed in self.spec.tuning_seeds or () if seed in at] or list(at.values())
+                found.append((variant, lr, tuple(deciding)))
+        return found
+
+    def _are_finished(self, runs: Sequence[Run]) -> bool:
+        return all(run.digest in self.rows.runs for run in runs)
+
+    def _variants(self, method: str) -> tuple[str, ...]:
+        """The names of a method's variants; a variant's name stands for itself."""
+        if method in self.runs:
+            return (method,)
+        return tuple(variant.name for variant in self.spec.method(method).variants)
 
     best_lr = renamed("best_lr", "selected_lr")
 
@@ -207,7 +269,7 @@ class Results:
 
     def complete(self, method: str) -> bool:
         """Whether all runs of all its step sizes are finished."""
-        runs = [run for lr in self._of(method).values() for run in lr.values()]
+        runs = [run for name in self._variants(method) for lr in self.runs.get(name, {}).values() for run in lr.values()]
         return bool(runs) and all(run.digest in self.rows.runs for run in runs)
 
     def missing(self) -> tuple[Run, ...]:
@@ -215,12 +277,20 @@ class Results:
         runs = {run.digest: run for *_, run in _each(self.runs)}
         return tuple(run for digest, run in runs.items() if digest not in self.rows.runs)
 
-    def compare(self, metric: str, reference: str | None = None) -> tuple[Comparison, ...]:
+    def compare(
+        self, metric: str, reference: str | None = None, *, reach: float | None = None
+    ) -> tuple[Comparison, ...]:
         """Compare each method with a reference, by default the first method, by the final values of a metric.
 
         Runs with the same seed start at the same point and see the same examples, so differences are taken seed by
-        seed; of logarithms where all values are positive. Step sizes are selected on the same seeds, so a method with
-        many of them looks slightly better than it is. A method without a selected step size is left out.
+        seed; of logarithms where all values are positive. Without tuning seeds, settings are selected on the same
+        seeds, so a method with many of them looks slightly better than it is. A method without a selected setting is
+        left out.
+
+        Args:
+            metric: The metric.
+            reference: The name of the method that the others are compared with.
+            reach: Also say after how many steps each method reaches this value of the metric.
         """
         self._check(metric)
         names = [name for name in self.methods if self.selectable(name)]
@@ -247,6 +317,8 @@ class Results:
                 p_values.get(name, math.nan),
                 adjusted.get(name, math.nan),
                 *self._counts(name),
+                *self._setting(name),
+                None if reach is None else self.steps_to_reach(name, metric, reach),
             )
             for name in names
         )
@@ -254,7 +326,7 @@ class Results:
     def table(self) -> dict[str, NDArray[Any]]:
         """All rows, of all seeds and step sizes, with the method and whether its step size was selected."""
         described = self.rows.described()
-        selected = {name: self.selected_lr(name) for name in self.methods if self.selectable(name)}
+        selected = dict(self.selected(name) for name in self.methods if self.selectable(name))
         blocks = [
             (name, selected.get(name) == lr, self.rows.places(run.digest)) for name, lr, _, run in _each(self.runs)
         ]
@@ -280,8 +352,14 @@ class Results:
         lr = self.selected_lr(method)
         return dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
 
+    def _setting(self, method: str) -> tuple[str, int]:
+        """The selected variant, and the number of steps of its runs."""
+        variant, lr = self.selected(method)
+        return variant, next(iter(self.runs[variant][lr].values())).steps
+
     def _counts(self, method: str) -> tuple[int, int, int]:
-        digests = [run.digest for seeds in self._of(method).values() for run in seeds.values()]
+        runs = [seeds for name in self._variants(method) for seeds in self.runs.get(name, {}).values()]
+        digests = [run.digest for seeds in runs for run in seeds.values()]
         diverged = sum(digest in self.rows.diverged for digest in digests)
         return diverged, sum(digest in self.rows.runs for digest in digests), len(digests)
 
@@ -294,7 +372,7 @@ class Results:
     def _of(self, method: str) -> Mapping[float, Mapping[int, Run]]:
         if method not in self.runs:
             self.spec.method(method)  # raises, with the nearest name, if the experiment has no such method
-            return {}
+            return self.runs[self.selected(method)[0]] if self.selectable(method) else {}
         return self.runs[method]
 
     def _at(self, method: str, lr: float) -> Mapping[int, Run]:
@@ -309,3 +387,24 @@ def _each(table: RunTable) -> Iterator[tuple[str, float, int, Run]]:
         for lr, seeds in step_sizes.items():
             for seed, run in seeds.items():
                 yield method, lr, seed, run
+
+
+def _first_at(steps: NDArray[np.int64], values: Array, target: float) -> float:
+    """Where the line through the values first falls to the target; infinite if it does not, nan without values.
+
+    Example:
+        >>> _first_at(np.array([0, 10, 20]), np.array([4.0, 2.0, 1.0]), 1.5)
+        15.0
+    """
+    known = np.isfinite(values)
+    if not known.any():
+        return math.nan
+    steps, values = steps[known], values[known]
+    below = np.flatnonzero(values <= target)
+    if not len(below):
+        return math.inf
+    i = int(below[0])
+    if i == 0:
+        return float(steps[0])
+    share = (values[i - 1] - target) / (values[i - 1] - values[i])
+    return float(steps[i - 1] + share * (steps[i] - steps[i - 1]))

@@ -26,10 +26,12 @@ from memgrad.method.named import (
     qhm,
     sgd,
 )
+from memgrad.method.schedule import Schedule
 
 __all__ = [
     "METHODS",
     "Method",
+    "Schedule",
     "WeightDecay",
     "adagrad",
     "adam",

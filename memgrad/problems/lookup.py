@@ -25,6 +25,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "cifar10-cnn": "cifar10_cnn",
         "least-squares": "least_squares",
         "logistic": "logistic",
+        "char-transformer": "char_transformer",
     }
 )
 """The library's problems, and the function in `memgrad.problems.workloads` that builds each."""
@@ -38,17 +39,23 @@ def names() -> tuple[str, ...]:
 
     Example:
         >>> names()
-        ('covtype-softmax', 'mnist-autoencoder', 'fashion-mlp', 'cifar10-cnn', 'least-squares', 'logistic')
+        ('covtype-softmax', 'mnist-autoencoder', 'fashion-mlp', 'cifar10-cnn', 'least-squares', 'logistic', \
+'char-transformer')
     """
     return tuple(NAMES)
 
 
 def get(
-    name: str, *, sample: bool = False, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    name: str,
+    *,
+    sample: bool = False,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Problem:
     """The problem with this name: one of `names()`, or your own as `path/to/file.py:function` or `module:function`.
 
-    Your own function takes no arguments and returns a `Problem`; a `Problem` defined in the file works too. If no name
+    Your own function returns a `Problem`; a `Problem` defined in the file works too. If no name
     follows the file, it is `problem`. The file's code is run.
 
     Args:
@@ -56,6 +63,7 @@ def get(
         sample: Use the real rows that come with memgrad, a few hundred of each data set, instead of the whole set.
         device: The device of data and parameters.
         dtype: The precision of data and parameters.
+        options: Options of the function that makes the problem, by name.
 
     Example:
         >>> get("fashion-mlp", sample=True)
@@ -64,15 +72,15 @@ def get(
         Traceback (most recent call last):
         ...
         ValueError: unknown problem 'covtype'; did you mean 'covtype-softmax'? Known problems: covtype-softmax, \
-mnist-autoencoder, fashion-mlp, cifar10-cnn, least-squares, logistic; your own: file.py:function or module:function.
+mnist-autoencoder, fashion-mlp, cifar10-cnn, least-squares, logistic, char-transformer; your own: file.py:function or module:function.
     """
     require("memgrad.problems.get", extra="torch", modules=("torch",))
     if name in NAMES:
         from memgrad.problems import workloads
 
-        problem = _call(getattr(workloads, NAMES[name]), name, sample)
+        problem = _call(getattr(workloads, NAMES[name]), name, sample, options or {})
     elif user_code.names_code(name):
-        problem = _users(name, sample)
+        problem = _users(name, sample, options or {})
     else:
         raise ValueError(
             f"unknown problem {name!r}{did_you_mean(name, NAMES)} Known problems: {', '.join(NAMES)}; your own: "
@@ -81,7 +89,7 @@ mnist-autoencoder, fashion-mlp, cifar10-cnn, least-squares, logistic; your own: 
     return problem if device is None and dtype is None else problem.to(device=device, dtype=dtype)
 
 
-def _users(name: str, sample: bool) -> Problem:
+def _users(name: str, sample: bool, options: Mapping[str, Any]) -> Problem:
     reference = user_code.Reference.parse(name)
     reference = reference if reference.attribute else replace(reference, attribute=DEFAULT)
     reference.check("a problem")
@@ -91,17 +99,23 @@ def _users(name: str, sample: bool) -> Problem:
             what, reference, wants="a function that returns a Problem", offers=_functions, fresh=True
         )
         with user_code.blaming(what):
-            return _call(maker, name, sample)
+            return _call(maker, name, sample, options)
 
 
-def _call(maker: Any, name: str, sample: bool) -> Problem:
+def _call(maker: Any, name: str, sample: bool, options: Mapping[str, Any]) -> Problem:
     """The problem that `maker` makes or is. An option it does not have is refused, never dropped."""
     from memgrad.problems.problem import Problem
 
-    takes_sample = callable(maker) and "sample" in inspect.signature(maker).parameters
-    if sample and not takes_sample:
+    known = list(inspect.signature(maker).parameters) if callable(maker) else []
+    if sample and "sample" not in known:
         raise ValueError(f"problem {name!r} has no sample: it takes no argument of that name.")
-    problem = maker if isinstance(maker, Problem) else maker(**({"sample": True} if sample else {}))
+    known = [each for each in known if each != "sample"]
+    if unknown := [each for each in options if each not in known]:
+        raise ValueError(
+            f"problem {name!r} has no option {unknown[0]!r}{did_you_mean(unknown[0], known)} It has "
+            f"{', '.join(known) or 'none'}."
+        )
+    problem = maker if isinstance(maker, Problem) else maker(**options, **({"sample": True} if sample else {}))
     if not isinstance(problem, Problem):
         raise TypeError(f"problem {name!r} must be a Problem or a function that returns one, got {problem!r}.")
     return problem

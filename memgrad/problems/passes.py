@@ -147,13 +147,14 @@ def evaluate(
     gradient_examples: int | None = None,
     loss_examples: int | None = None,
 ) -> dict[str, Tensor]:
-    """The metrics in `wanted`, over all training examples or a share of them; those with `test_` over all test ones."""
+    """The metrics in `wanted`, over all training examples or a share of them; others over all held-out ones."""
     found: dict[str, Tensor] = {}
     if gradient_examples != loss_examples and "gradient_norm" in wanted:  # otherwise one pass gives both
         gradient = full_gradient(problem, parameters, through, drawn(problem, gradient_examples))
         found["gradient_norm"] = squared_norm(gradient, through.runs).sqrt()
     penalty = problem.l2 / 2 * squared_norm(parameters, through.runs)
-    for prefix, pair in (("", drawn(problem, loss_examples)), ("test_", problem.test)):
+    parts = {"": drawn(problem, loss_examples), "test_": problem.test, "validation_": problem.validation}
+    for prefix, pair in parts.items():
         scores = {name: score for name, score in _scores(problem).items() if prefix + name in wanted}
         slope = not prefix and "gradient_norm" in wanted and "gradient_norm" not in found
         if pair is None or not (scores or slope):

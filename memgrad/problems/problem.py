@@ -50,6 +50,7 @@ class Problem:
             It is called with torch's generator seeded.
         loss: A function of outputs and targets: the mean of $\ell$ over a batch, a tensor with one number.
         test: Inputs and targets that are not trained on, or None.
+        validation: Further ones that are not trained on, by which settings are selected, or None.
         l2: The factor $\lambda \ge 0$.
         metrics: Further numbers to report, by name: functions of outputs and targets with one number per example, such
             as `accuracy`. They are averaged over the examples.
@@ -76,6 +77,7 @@ class Problem:
     loss: Callable[[Tensor, Tensor], Tensor]
     _: KW_ONLY
     test: Pair | None = None
+    validation: Pair | None = None
     l2: float = 0.0
     metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = field(default_factory=dict)
     batch_size: int = 32
@@ -88,8 +90,9 @@ class Problem:
     def __post_init__(self) -> None:
         owner = f"problem {self.name!r}"
         _check_pair(owner, "train", self.train)
-        if self.test is not None:
-            _check_pair(owner, "test", self.test)
+        for name in ("test", "validation"):
+            if getattr(self, name) is not None:
+                _check_pair(owner, name, getattr(self, name))
         for name in ("make_model", "loss", *(["reconstruct"] if self.reconstruct is not None else [])):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{owner} needs a function {name}, got {name}={getattr(self, name)!r}.")
@@ -116,8 +119,9 @@ class Problem:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """All metrics. The training loop computes `step_norm`, the length of a step; `evaluate` computes the others."""
-        tested = [f"test_{name}" for name in ("loss", *self.metrics)] if self.test is not None else []
-        return ("loss", "gradient_norm", *self.metrics, *tested, STEP_NORM)
+        held_out = [name for name in ("test", "validation") if getattr(self, name) is not None]
+        own = [f"{part}_{name}" for part in held_out for name in ("loss", *self.metrics)]
+        return ("loss", "gradient_norm", *self.metrics, *own, STEP_NORM)
 
     def to(self, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Problem:
         """The same problem on another device or in another precision; integers stay integers.
@@ -132,8 +136,8 @@ class Problem:
             inputs, targets = (t.to(device=device, dtype=dtype if t.is_floating_point() else None) for t in pair)
             return inputs, targets
 
-        test = None if self.test is None else move(self.test)
-        return replace(self, train=move(self.train), test=test, dtype=dtype or self.dtype)
+        test, validation = (None if pair is None else move(pair) for pair in (self.test, self.validation))
+        return replace(self, train=move(self.train), test=test, validation=validation, dtype=dtype or self.dtype)
 
     def model(self, seed: int) -> nn.Module:
         """A model with the initial parameters of a seed, on the problem's device and in its precision.

@@ -45,7 +45,8 @@ def digests(problem: Problem) -> dict[str, str]:
         ['training inputs', 'training targets', 'initial parameters']
     """
     parts: dict[str, Iterable[Tensor]] = {}
-    for kind, pair in (("training", problem.train), ("test", problem.test or ())):
+    of_kind = {"training": problem.train, "test": problem.test or (), "validation": problem.validation or ()}
+    for kind, pair in of_kind.items():
         parts |= {f"{kind} {what}": [tensor] for what, tensor in zip(("inputs", "targets"), pair, strict=False)}
     parts["initial parameters"] = problem.initial_parameters(SEED).values()
     return {name: _digest(tensors) for name, tensors in parts.items()}

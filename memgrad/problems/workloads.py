@@ -1,4 +1,4 @@
-"""Problems by name: the paper's four workloads, and two regressions on data drawn from a seed.
+"""Problems by name: the paper's four workloads, two regressions on data drawn from a seed, and a language model.
 
 Where the paper leaves something open, the docstring of the function states our choice and its reason.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from memgrad.problems import datasets
+from memgrad.problems.datasets import texts
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy, slope_of_logistic, slope_of_squares
+from memgrad.problems.kinds import as_count
 from memgrad.problems.metrics import accuracy
 from memgrad.problems.models import (
     Dense,
@@ -22,6 +25,7 @@ from memgrad.problems.models import (
     tanh_network,
 )
 from memgrad.problems.problem import Pair, Problem
+from memgrad.problems.transformer import StackedTransformer, Transformer, next_token_loss
 
 
 def covtype_softmax(*, sample: bool = False, l2: float = 1e-4) -> Problem:
@@ -174,6 +178,83 @@ def logistic(*, examples: int = 1000, dimension: int = 20, alpha: float = 1.0, s
     inputs, clean, noise = _drawn(examples, dimension, alpha, seed)
     labels = (clean + noise > 0).to(inputs.dtype)
     return _linear("logistic", (inputs, labels), _logistic_loss, StackedDense((), slope_of_logistic), l2=1e-4)
+
+
+def char_transformer(
+    *,
+    data: str = texts.DEFAULT_TEXT,
+    sample: bool = False,
+    layers: int = 2,
+    width: int = 64,
+    heads: int | None = None,
+    context: int = 32,
+    held_out: int = 1024,
+) -> Problem:
+    """A decoder-only transformer that predicts the next byte of a text: `Transformer`, 2 layers of width 64 by default.
+
+    The examples are the pieces of the text of `context` bytes, one after the other, each with the bytes that follow its
+    own. The end of the text is held out: the last twentieth for testing, the one before it for validation.
+
+    Args:
+        data: A text of the catalogue, `sotu` or `shakespeare`, or the path of a text file in UTF-8.
+        sample: Use the sample of the text that comes with memgrad.
+        layers: The number of layers.
+        width: The number of units per position.
+        heads: The number of attention heads, a divisor of the width; one for every 32 units unless given.
+        context: The number of bytes that a prediction sees at most.
+        held_out: At most this many examples are used for validation, and for testing, evenly spaced.
+
+    Example:
+        >>> problem = char_transformer(sample=True)
+        >>> problem
+        <Problem char-transformer: inputs 8437 x 32, cpu>
+        >>> problem.metric_names
+        ('loss', 'gradient_norm', 'test_loss', 'validation_loss', 'step_norm')
+    """
+    owner = "problem 'char-transformer'"
+    for option, value in (("layers", layers), ("width", width), ("context", context), ("held_out", held_out)):
+        as_count(owner, option, value)
+    heads = max(1, width // 32) if heads is None else as_count(owner, "heads", heads)
+    if width % heads:
+        raise ValueError(f"{owner} needs a width that its heads divide, got width={width} and heads={heads}.")
+    text = datasets.load_text(data, sample=sample)
+    whole = len(text.train) + len(text.validation) + len(text.test)
+    if len(text.validation) <= context:
+        least = math.ceil((context + 1) / texts.HELD_OUT)
+        raise ValueError(
+            f"{owner} needs a text of at least {least:,} bytes for context={context}: a twentieth of it is for "
+            f"validation and must hold a context and the byte after it; {data} has {whole:,}."
+        )
+    used = torch.from_numpy(np.unique(np.concatenate([text.train, text.validation, text.test])))
+    code = torch.zeros(256, dtype=torch.uint8)
+    code[used.long()] = torch.arange(len(used), dtype=torch.uint8)
+    train, validation, test = (
+        _pieces(code[torch.from_numpy(part).long()], context) for part in (text.train, text.validation, text.test)
+    )
+    return Problem(
+        "char-transformer",
+        train,
+        lambda: Transformer(len(used), layers=layers, width=width, heads=heads, context=context),
+        next_token_loss,
+        test=_spread(test, held_out),
+        validation=_spread(validation, held_out),
+        batch_size=16,
+        stack_width=4,
+        full_chunk=256,
+        stacked=StackedTransformer(layers, heads),
+    )
+
+
+def _pieces(tokens: Tensor, context: int) -> Pair:
+    """Tokens cut into pieces of this length, and each with the tokens that follow its own."""
+    count = (len(tokens) - 1) // context
+    return tokens[: count * context].view(count, context), tokens[1 : count * context + 1].view(count, context)
+
+
+def _spread(pair: Pair, most: int) -> Pair:
+    """At most this many examples, evenly spaced over all."""
+    places = torch.linspace(0, len(pair[0]) - 1, min(most, len(pair[0]))).long()
+    return pair[0][places], pair[1][places]
 
 
 def _linear(name: str, train: Pair, loss: object, stacked: StackedDense, *, l2: float) -> Problem:

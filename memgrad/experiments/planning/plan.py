@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import final
+from itertools import groupby, pairwise
+from typing import Any, final
 
 from memgrad.experiments.digests import digest_of_runs
 from memgrad.experiments.planning.problem_choice import Facts
-from memgrad.experiments.planning.runs import Run
-from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.runs import AT, Run
+from memgrad.experiments.planning.spec import Method, Spec
 from memgrad.problems.problem import STEP_NORM
 
 Table = dict[str, dict[float, dict[int, Run]]]
-"""The run of each method, step size and seed."""
+"""The run of each variant of a method, step size and seed."""
 
 PARTS = 4
 """Runs that would fit into one stack are split into this many run groups, so that several cores can share them."""
@@ -66,7 +67,7 @@ def metrics_of(spec: Spec, facts: Facts) -> tuple[str, ...]:
     """The evaluated metrics: those of the spec, or all of the problem's; the one that selects step sizes among them."""
     asked = tuple(dict.fromkeys(facts.metrics if spec.metrics is None else spec.metrics))
     for metric in (*asked, spec.select.metric):
-        if metric not in facts.metrics:
+        if metric.partition(AT)[0] not in facts.metrics:
             raise ValueError(f"problem {facts.name!r} has no metric {metric!r}; it has {', '.join(facts.metrics)}.")
     if spec.select.metric not in asked:
         raise ValueError(f"step sizes are selected by {spec.select.metric!r}, which is not in metrics={list(asked)}.")
@@ -79,54 +80,79 @@ def metrics_of(spec: Spec, facts: Facts) -> tuple[str, ...]:
 
 
 def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
-    """All runs of an experiment whose step sizes are known.
+    """All runs of an experiment whose settings are known, by the variant of a method, the step size and the seed.
 
     Args:
         spec: The experiment.
         facts: What is known about its problem.
-        selected: The step sizes selected so far, by method. Methods that follow another are left out until its step
-            size is among them.
+        selected: What is selected so far: the variant of a method, which is the method itself if it has no grid, and its
+            step size. Methods that follow another are left out until its variant is among them; with tuning seeds, the
+            selected setting is trained with the other seeds too.
     """
     steps = steps_of(spec, facts)
+    spec.check_steps(steps)
+    variants = {each.name: each for method in spec.methods for each in method.variants}
+    leading = {method.name: each.name for method in spec.methods for each in method.variants if each.name in selected}
+    table: Table = {}
+    for method in spec.methods:
+        if not leading.keys() >= set(method.leaders):
+            continue
+        make = _maker(spec, facts, spec.steps_of(method, steps))
+        step_sizes = (selected[leading[method.follows]],) if method.follows is not None else method.step_sizes or ()
+        for variant in method.variants:
+            source = variant if method.copies is None else variants[leading[method.copies]]
+            table[variant.name] = {
+                lr: {seed: make(variant, source, lr, seed) for seed in _seeds(spec, method, selected.get(variant.name), lr)}
+                for lr in step_sizes
+            }
+    return table
+
+
+def _seeds(spec: Spec, method: Method, selected: float | None, lr: float) -> tuple[int, ...]:
+    """The seeds of a setting: those for tuning, if there are any, and the others if it is selected."""
+    if spec.tuning_seeds is None or not method.is_tuned:
+        return spec.seeds_of(method)
+    return (*spec.tuning_seeds, *(spec.seed_numbers if selected == lr else ()))
+
+
+def _maker(spec: Spec, facts: Facts, steps: int) -> Callable[[Method, Method, float, int], Run]:
+    """A function that makes the run of a method of this many steps: with the optimizer of a method, at an lr and seed."""
     batch_size, metrics = batch_size_of(spec, facts), metrics_of(spec, facts)
     times = {metric: spec.evaluate.steps(steps, metric) for metric in metrics}
     evaluate_at = tuple(sorted(set().union(*times.values())))
     seldom = tuple((metric, own) for metric, own in times.items() if own != evaluate_at)
-    of_loss = any(name not in ("gradient_norm", STEP_NORM) and not name.startswith("test_") for name in metrics)
+    of_loss = any(
+        name not in ("gradient_norm", STEP_NORM) and not name.startswith(("test_", "validation_")) for name in metrics
+    )
     gradient_examples = _share(spec.evaluate.gradient_examples, facts, asked="gradient_norm" in metrics)
     loss_examples = _share(spec.evaluate.loss_examples, facts, asked=of_loss)
-    table: Table = {}
-    for method in spec.methods:
-        step_sizes = method.step_sizes
-        if step_sizes is None:
-            assert method.follows is not None
-            if method.follows not in selected:
-                continue
-            step_sizes = (selected[method.follows],)
-        recipe = method.recipe
-        table[method.name] = {
-            lr: {
-                seed: Run(
-                    facts.name,
-                    facts.fingerprint,
-                    facts.examples,
-                    spec.dtype,
-                    batch_size,
-                    steps,
-                    evaluate_at,
-                    metrics,
-                    recipe,
-                    lr,
-                    seed,
-                    seldom,
-                    gradient_examples,
-                    loss_examples,
-                )
-                for seed in spec.seeds_of(method)
-            }
-            for lr in step_sizes
-        }
-    return table
+    recipes: dict[str, Recipe] = {}
+
+    def make(method: Method, source: Method, lr: float, seed: int) -> Run:
+        if source.name not in recipes:
+            recipes[source.name] = source.recipe
+        schedule = spec.schedule_of(source if method.schedule is None else method)
+        clip = next((each for each in (method.clip, source.clip, spec.clip) if each is not None), None)
+        return Run(
+            facts.name,
+            facts.fingerprint,
+            facts.examples,
+            spec.dtype,
+            batch_size,
+            steps,
+            evaluate_at,
+            metrics,
+            recipes[source.name],
+            lr,
+            seed,
+            seldom,
+            gradient_examples,
+            loss_examples,
+            None if schedule.is_constant else str(schedule),
+            clip,
+        )
+
+    return make
 
 
 def _share(few: int | None, facts: Facts, *, asked: bool) -> int | None:
@@ -151,7 +177,11 @@ def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -
         facts: What is known about their problem.
         width: The maximum size of a group; set by the problem unless given.
     """
-    runs = tuple(runs)
+    by_length = groupby(sorted(runs, key=lambda run: run.steps), key=lambda run: run.steps)
+    return tuple(group for _, each in by_length for group in _of_one_length(tuple(each), facts, width))
+
+
+def _of_one_length(runs: tuple[Run, ...], facts: Facts, width: int | None) -> tuple[RunGroup, ...]:
     widest = facts.stack_width if width is None else width
     has_method = {recipe: recipe.method is not None for recipe in {run.recipe for run in runs}}
     together = [run for run in runs if widest > 1 and has_method[run.recipe]]
@@ -164,18 +194,30 @@ def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -
 def run_groups_of(spec: Spec, table: Table, facts: Facts, *, width: int | None = None) -> tuple[RunGroup, ...]:
     """The run groups of an experiment, the same whether few or all of its step sizes are selected yet.
 
-    Methods that follow the same other method form groups of their own: they are known only when its step size is, and
-    a resumed experiment, which may know more step sizes than it did at its start, must not group its runs differently.
+    Methods that follow the same other method form groups of their own, and so do the runs that test a selected setting:
+    they are known only when the selection is, and a resumed experiment, which may know more step sizes than it did at its start, must not group its runs differently.
     """
     groups: list[RunGroup] = []
     seen: set[str] = set()
-    leaders = dict.fromkeys(method.follows for method in spec.methods)
-    for leader in sorted(leaders, key=lambda name: name is not None):
-        names = [method.name for method in spec.methods if method.follows == leader and method.name in table]
-        runs = [run for run in runs_in({name: table[name] for name in names}) if run.digest not in seen]
-        seen |= {run.digest for run in runs}
-        groups += run_groups(runs, facts, width=width)
+    for runs in _known_together(spec, table):
+        new = [run for run in runs if run.digest not in seen]
+        seen |= {run.digest for run in new}
+        groups += run_groups(new, facts, width=width)
     return tuple(groups)
+
+
+def _known_together(spec: Spec, table: Table) -> list[tuple[Run, ...]]:
+    """The runs of a table in sets that become known at the same time: those that need no selection first."""
+    sets: dict[tuple[Any, ...], list[Run]] = {(): []}
+    for method in spec.methods:
+        needs: tuple[Any, ...] = method.leaders
+        for variant in method.variants:
+            for of_seed in table.get(variant.name, {}).values():
+                for seed, run in of_seed.items():
+                    # The selected setting of a tuned method is tested once all of its settings have been tried.
+                    is_test = spec.tuning_seeds is not None and method.is_tuned and seed not in spec.tuning_seeds
+                    sets.setdefault((method.name, "tested") if is_test else needs, []).append(run)
+    return [tuple({run.digest: run for run in runs}.values()) for runs in sets.values()]
 
 
 def _cut(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:

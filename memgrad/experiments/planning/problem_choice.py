@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, final
@@ -15,6 +16,7 @@ from memgrad.deprecation import renamed
 from memgrad.experiments.digests import digest_of, share_generator
 from memgrad.problems import Problem
 from memgrad.problems.datasets.catalogue import find
+from memgrad.problems.datasets.texts import DEFAULT_TEXT, digest_of_text
 from memgrad.problems.rebuild import ADVICE, differing, identity
 from memgrad.user_code import Reference, contained, described
 
@@ -25,6 +27,11 @@ DATA = {
     "cifar10-cnn": "cifar-10",
 }
 """The data set of each built-in problem that has one."""
+
+OF_TEXT = ("char-transformer",)
+"""The built-in problems whose option `data` is a text."""
+
+Option = bool | int | float | str
 
 
 class OtherProblemError(ValueError):
@@ -41,12 +48,14 @@ class ProblemChoice:
         sample: Whether to use the data sample that comes with memgrad.
         examples: Train on this many training examples, drawn once for all runs; None for all.
         dtype: The precision, such as float64; None for the problem's own.
+        options: Options of the function that makes the problem, sorted by name.
     """
 
     name: str
     sample: bool = False
     examples: int | None = None
     dtype: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
 
     @property
     def is_ours(self) -> bool:
@@ -56,12 +65,15 @@ class ProblemChoice:
     def load(self, device: str | None = None) -> Problem:
         """The problem itself."""
         dtype = None if self.dtype is None else getattr(torch, self.dtype)
-        problem = problems.get(self.name, sample=self.sample, device=device, dtype=dtype)
+        problem = problems.get(
+            self.name, sample=self.sample, device=device, dtype=dtype, options=dict(self.options)
+        )
         return problem if self.examples is None else share_of(problem, self.examples)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
+        """Plain data, for JSON; without options if there are none, so that older keys stay valid."""
+        data = {name: value for name, value in asdict(self).items() if name != "options"}
+        return {**data, "options": dict(self.options)} if self.options else data
 
     as_dict = renamed("as_dict", "to_dict")
 
@@ -113,7 +125,7 @@ def facts_about(problem_choice: ProblemChoice, problem: Problem) -> Facts:
         >>> facts.examples, facts.batch_size, facts.stack_width
         (600, 32, 8)
     """
-    tensors = [*problem.train, *(problem.test or ())]
+    tensors = [*problem.train, *(problem.test or ()), *(problem.validation or ())]
     ours = problem_choice.is_ours
     fingerprint = fingerprint_of_ours(problem_choice) if ours else _fingerprint_of_users(problem_choice, problem)
     return Facts(
@@ -140,9 +152,15 @@ def refuse_other(problem: Problem, parts: Iterable[tuple[str, str]]) -> None:
 
 def fingerprint_of_ours(problem_choice: ProblemChoice) -> str:
     """The fingerprint of a built-in problem, known without loading it: its data are pinned by their digest."""
-    data = DATA.get(problem_choice.name)
-    digest = find(data).digest if data else ""
-    return digest_of(problem_choice.name, str(problem_choice.sample), digest)
+    options = dict(problem_choice.options)
+    if problem_choice.name in OF_TEXT:
+        data = str(options.pop("data", DEFAULT_TEXT))
+        digest = digest_of_text(data)
+    else:
+        name = DATA.get(problem_choice.name)
+        digest = find(name).digest if name else ""
+    words = [problem_choice.name, str(problem_choice.sample), digest]
+    return digest_of(*words, *([json.dumps(options, sort_keys=True)] if options else []))
 
 
 def share_of(problem: Problem, examples: int) -> Problem:
@@ -170,7 +188,7 @@ def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> st
             initial = problem.initial_parameters(0)
     except Exception as error:  # whatever a user's model raises
         raise ValueError(f"problem {problem_choice.name!r} cannot make its model: {described(error)}") from error
-    for tensor in (*problem.train, *(problem.test or ()), *initial.values()):
+    for tensor in (*problem.train, *(problem.test or ()), *(problem.validation or ()), *initial.values()):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest_of(problem_choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))

@@ -7,12 +7,30 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memgrad.deprecation import renamed
 from memgrad.experiments.digests import digest_of_data
 from memgrad.experiments.planning.recipe import Recipe
+from memgrad.method import Schedule
 
 NUMERICS = 1
 """Raised when training changes the numbers of runs; older rows then no longer count as theirs."""
+
+AT = "@"
+"""Separates a metric from the memory of an average of iterates: `loss@poly:8` is the loss of the average by poly:8."""
+
+
+def average_in(metric: str) -> str | None:
+    """The memory of the average of iterates that a metric asks for; None for a metric of the iterate itself.
+
+    Example:
+        >>> average_in("loss@poly:8"), average_in("loss")
+        ('poly:8', None)
+    """
+    _, at, memory = metric.partition(AT)
+    return memory if at else None
 
 
 @final
@@ -36,6 +54,8 @@ class Run:
         gradient_examples: The number of training examples over which the norm of the gradient is taken; None for all.
         loss_examples: The number of training examples over which the loss and the other metrics of the training set
             are taken; None for all.
+        schedule: The schedule of the learning rate in text form, whose peak is `lr`; None if it is constant.
+        clip: Gradients are scaled down to this norm, over all parameters, where theirs is larger; None for no clipping.
     """
 
     problem: str
@@ -52,11 +72,18 @@ class Run:
     seldom: tuple[tuple[str, tuple[int, ...]], ...] = ()
     gradient_examples: int | None = None
     loss_examples: int | None = None
+    schedule: str | None = None
+    clip: float | None = None
 
     @cached_property
     def digest(self) -> str:
         """32 hexadecimal digits that identify this run's numbers."""
         return digest_of_data({"numerics": NUMERICS, **self.to_dict()})
+
+    @cached_property
+    def factors(self) -> NDArray[np.float64] | None:
+        """The factors of the step size at all steps; None if it is constant."""
+        return None if self.schedule is None else Schedule.parse(self.schedule).factors(self.steps)
 
     def evaluated_at(self, metric: str) -> tuple[int, ...]:
         """The numbers of steps after which a metric is evaluated."""
@@ -67,7 +94,7 @@ class Run:
         unusual: dict[str, Any] = {}
         if self.seldom:
             unusual["seldom"] = {metric: list(steps) for metric, steps in self.seldom}
-        for name in ("gradient_examples", "loss_examples"):
+        for name in ("gradient_examples", "loss_examples", "schedule", "clip"):
             if getattr(self, name) is not None:
                 unusual[name] = getattr(self, name)
         return {

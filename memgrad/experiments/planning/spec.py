@@ -4,63 +4,41 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from memgrad.deprecation import renamed
+from memgrad.experiments.planning.complaints import in_words
+from memgrad.experiments.planning.methods import (
+    Method,
+    Name,
+    Place,
+    Seed,
+    Seeds,
+    StepSize,
+    Strict,
+    canonical_schedule,
+    check_leaders,
+)
 from memgrad.experiments.planning.problem_choice import ProblemChoice
-from memgrad.experiments.planning.recipe import OptionError, Recipe
+from memgrad.experiments.planning.runs import AT, average_in
+from memgrad.memory.text import as_memory
+from memgrad.method import Schedule
 from memgrad.problems.problem import STEP_NORM
-from memgrad.suggestions import did_you_mean, nearest
+from memgrad.suggestions import did_you_mean
 from memgrad.user_code import beside
 
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Times = Annotated[int, Field(ge=2, le=100_000)]
-Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
-StepSize = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]+$")]
-Place = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f]+$")]
-"""A built-in name, or the path of the user's own code, which may be long."""
 
-Seeds = Annotated[int, Field(ge=1, le=100_000)] | Annotated[list[Seed], Field(min_length=1)]
-
-BEST_OF = "best of "
-"""The beginning of an `lr` that follows another method's step-size selection."""
-
-RULES = {
-    "lr": "a step size is a number > 0, a list of them, each once, or 'best of NAME' with another method's name",
-    "batch": "the size of a minibatch is an integer from 1 to 1e12, or 'full'",
-    "seeds": "seeds are a number of them from 1 to 100,000, or a list of integers from 0 to 2^63 - 1, each once",
-    "steps": "the number of steps is an integer from 1 to 1e12",
-    "epochs": "the number of epochs is an integer from 1 to 1e9",
-    "metrics": "metrics are a list of names",
-    "dtype": "the precision is 'float32' or 'float64'",
-    "examples": "the number of training examples is an integer from 1 to 1e12",
-    "times": "the number of evaluations is an integer from 2 to 100,000, or a table of them by the metric's name",
-}
-"""The rules of keys with several types; pydantic's own messages are clear for the others."""
+__all__ = ["Evaluate", "Method", "Select", "Spec"]
 
 
-class _Strict(BaseModel):
-    """A frozen model; an unknown key is an error, and so is text where a number belongs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Evaluate(_Strict):
+class Evaluate(Strict):
     """When metrics are evaluated: at the start, at the end, and in between.
 
     Attributes:
@@ -97,7 +75,7 @@ class Evaluate(_Strict):
         return tuple(sorted({0, last, *map(int, np.round(places))}))
 
 
-class Select(_Strict):
+class Select(Strict):
     """The step-size selection: among those tried, the one with the best mean over seeds of a final value.
 
     Attributes:
@@ -111,64 +89,7 @@ class Select(_Strict):
     last: Annotated[float, Field(gt=0, le=1)] = 0.05
 
 
-class Method(_Strict):
-    """An optimizer with its options and the step sizes to try.
-
-    All other keys are options of the optimizer, named as in its constructor.
-
-    Attributes:
-        optimizer: Its name, or your own as `file.py:Class` (beside the experiment's file) or `module:Class`.
-        lr: A step size, a list of them, or `best of NAME`: the one selected for another method.
-        name: The name in tables and legends; by default the optimizer's.
-        seeds: The seeds of its runs, as a number or a list, if they are not those of the experiment: a method with
-            seeds of its own that others follow tunes the step size apart from the seeds that are compared.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
-
-    optimizer: Place
-    lr: StepSize | Annotated[list[StepSize], Field(min_length=1)] | str
-    name: Name = ""
-    seeds: Seeds | None = None
-
-    @field_validator("lr", mode="after")
-    @classmethod
-    def _sensible(cls, lr: float | list[float] | str) -> float | list[float] | str:
-        if isinstance(lr, str) and not (lr.startswith(BEST_OF) and lr.removeprefix(BEST_OF).strip()):
-            raise ValueError(RULES["lr"])
-        if isinstance(lr, list) and len(set(lr)) < len(lr):
-            raise ValueError(RULES["lr"])
-        return lr
-
-    _folder: str | None = PrivateAttr(default=None)  # where the user's own files are
-
-    @model_validator(mode="after")
-    def _named(self, info: ValidationInfo) -> Self:
-        if not self.name:
-            object.__setattr__(self, "name", self.optimizer)
-        self._folder = (info.context or {}).get("folder")
-        _ = self.recipe
-        return self
-
-    @property
-    def recipe(self) -> Recipe:
-        """The optimizer with its options."""
-        return Recipe.read(self.optimizer, self.model_extra or {}, folder=self._folder)
-
-    @property
-    def step_sizes(self) -> tuple[float, ...] | None:
-        """The step sizes to try; None if it takes the one selected for another method."""
-        if isinstance(self.lr, str):
-            return None
-        return tuple(self.lr) if isinstance(self.lr, list) else (self.lr,)
-
-    @property
-    def follows(self) -> str | None:
-        """The name of the method whose selected step size it takes, or None."""
-        return self.lr.removeprefix(BEST_OF).strip() if isinstance(self.lr, str) else None
-
-
-class Spec(_Strict):
+class Spec(Strict):
     """An experiment: methods compared on one problem, over step sizes and seeds.
 
     Attributes:
@@ -179,11 +100,16 @@ class Spec(_Strict):
         epochs: How many times each run sees all examples. A full-batch step is an epoch.
         batch: The size of a minibatch, or "full"; by default the problem's own.
         seeds: The number of seeds, counted from 0, or a list of them.
+        tuning_seeds: Seeds on which settings are tried and selected: a list of them, none of which is among `seeds`.
+            Only the selected setting of each method is then trained with `seeds`. By default all settings are.
+        schedule: The schedule of the learning rate, such as `linear(warmup=0.05)`; constant unless given.
+        clip: The largest norm of a gradient, over all parameters; larger ones are scaled down to it.
         metrics: The metrics to evaluate; by default the loss and all metrics of the problem.
         evaluate: When metrics are evaluated.
         select: How step sizes are selected.
         sample: Whether to use the data sample that comes with memgrad.
         examples: Train on this many training examples, drawn once for all runs.
+        options: Options of the problem, named as in the function that makes it.
         dtype: The precision.
         note: Any remark.
 
@@ -208,13 +134,27 @@ class Spec(_Strict):
     epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     batch: Count | Literal["full"] | None = None
     seeds: Seeds = 10
+    tuning_seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
+    schedule: str | None = None
+    clip: StepSize | None = None
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     evaluate: Evaluate = Evaluate()
     select: Select = Select()
     sample: bool = False
     examples: Count | None = None
+    options: dict[str, bool | int | float | str] = {}
     dtype: Literal["float32", "float64"] | None = None
     note: str = ""
+
+    @field_validator("schedule", mode="after")
+    @classmethod
+    def _scheduled(cls, schedule: str | None) -> str | None:
+        return canonical_schedule(schedule)
+
+    @field_validator("metrics", mode="after")
+    @classmethod
+    def _of_averages(cls, metrics: list[str] | None) -> list[str] | None:
+        return None if metrics is None else [canonical_metric(metric) for metric in metrics]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -227,27 +167,55 @@ class Spec(_Strict):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two methods are called {name!r}; give them different names")
-        for method in self.methods:
-            if method.follows is not None:
-                self._check_followed(method)
+        check_leaders({method.name: method for method in self.methods})
+        self._check_seeds()
+        if self.steps is not None:
+            self.check_steps(self.steps)
         if self.select.metric == STEP_NORM:
             raise ValueError("select.metric: step sizes cannot be selected by the length of steps; use the loss")
         return self
 
-    def _check_followed(self, method: Method) -> None:
-        assert method.follows is not None
-        known = {each.name: each for each in self.methods if each.follows is None}
-        if method.follows not in known:
-            hint = did_you_mean(method.follows, known)
+    def _check_seeds(self) -> None:
+        tuning = self.tuning_seeds or []
+        if len(set(tuning)) < len(tuning):
+            raise ValueError(f"tuning_seeds: each seed may be listed only once, got {tuning}")
+        both = sorted(set(tuning) & set(self.seed_numbers))
+        if both:
             raise ValueError(
-                f"method {method.name!r} takes the best step size of {method.follows!r}, which is not a method with "
-                f"step sizes of its own (known: {', '.join(known) or 'none'}){hint}"
+                f"tuning_seeds: settings are selected on other seeds than they are tested on, got {both[0]} in seeds "
+                f"as well; list seeds that are not in both"
             )
+
+    def steps_of(self, method: Method, steps: int) -> int:
+        """The number of steps of a method's runs, in an experiment of this many steps."""
+        return round(steps * method.steps_factor)
+
+    def check_steps(self, steps: int) -> None:
+        """Refuse methods without steps, and schedules that are longer than their runs, given the number of steps."""
+        for i, method in enumerate(self.methods):
+            own = self.steps_of(method, steps)
+            if own < 1:
+                raise ValueError(
+                    f"methods[{i}].steps_factor: a method needs at least one step, got steps_factor="
+                    f"{method.steps_factor} of {steps} steps"
+                )
+            for variant in method.variants:
+                try:
+                    (schedule := self.schedule_of(variant)).check(own)
+                except ValueError as error:
+                    key = "schedule" if variant.schedule is None else f"methods[{i}].schedule"
+                    rule = str(error).rstrip(".")
+                    raise ValueError(f"{key}: {rule}, got {str(schedule)!r} for {method.name!r}") from None
+
+    def schedule_of(self, method: Method) -> Schedule:
+        """The schedule of a method without a grid: its own or the experiment's."""
+        text = self.schedule if method.schedule is None else method.schedule
+        return Schedule() if text is None else Schedule.parse(text)
 
     @property
     def problem_choice(self) -> ProblemChoice:
         """The problem and the share of its data."""
-        return ProblemChoice(self.problem, self.sample, self.examples, self.dtype)
+        return ProblemChoice(self.problem, self.sample, self.examples, self.dtype, tuple(sorted(self.options.items())))
 
     choice = renamed("choice", "problem_choice")
 
@@ -305,68 +273,34 @@ class Spec(_Strict):
         try:
             spec = cls.model_validate(dict(data), context={"folder": None if folder is None else str(folder)})
         except ValidationError as error:
-            raise ValueError(_in_words(where, data, error)) from None
-        return spec.model_copy(update={"problem": beside(spec.problem, folder)})
+            parts = {"": cls, "evaluate": Evaluate, "select": Select}
+            raise ValueError(in_words(where, data, error, parts)) from None
+        return spec.model_copy(update={"problem": beside(spec.problem, folder), "options": _near(spec.options, folder)})
+
+
+def canonical_metric(metric: str) -> str:
+    """A metric with the memory of its average of iterates, if it has one, as it is written by itself.
+
+    Example:
+        >>> canonical_metric("loss@p=2")
+        'loss@poly:2'
+    """
+    memory = average_in(metric)
+    if memory is None:
+        return metric
+    name = metric.partition(AT)[0]
+    if name == STEP_NORM:
+        raise ValueError(f"an average of iterates takes no steps, so it has no {STEP_NORM}")
+    return f"{name}{AT}{as_memory('metrics', 'the memory of an average of iterates', memory)}"
+
+
+def _near(options: Mapping[str, Any], folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """The options of a problem; a relative path of a text file is looked for beside the experiment's file."""
+    path = options.get("data")
+    if folder is None or not isinstance(path, str) or not (Path(folder) / path).is_file():
+        return dict(options)
+    return {**options, "data": str((Path(folder) / path).resolve())}
 
 
 def _numbers(seeds: int | list[int]) -> tuple[int, ...]:
     return tuple(seeds) if isinstance(seeds, list) else tuple(range(seeds))
-
-
-def _in_words(where: str, data: Mapping[str, Any], error: ValidationError) -> str:
-    """All errors, one per line: file, key, rule and value."""
-    lines = []
-    for complaint in error.errors(include_url=False):
-        refused = complaint.get("ctx", {}).get("error")
-        at = (*complaint["loc"], refused.option) if isinstance(refused, OptionError) else complaint["loc"]
-        place, value = _place(at, data)
-        if complaint["type"] == "extra_forbidden":
-            rule = "unknown key" + _nearest(complaint["loc"])
-        elif complaint["type"] == "missing":
-            rule = "is missing"
-        elif place and place[-1] in RULES:
-            rule = RULES[str(place[-1])]
-        else:
-            rule = complaint["msg"].removeprefix("Value error, ").rstrip(".")
-        says_itself = isinstance(refused, OptionError) or complaint["type"] == "missing"
-        got = "" if isinstance(value, Mapping) or says_itself else f", got {_short(value)}"
-        line = f"{where}: {_written(place)}: {rule}{got}." if place else f"{where}: {rule}."
-        if line not in lines:
-            lines.append(line)
-    return "\n".join(lines)
-
-
-def _place(location: Sequence[str | int], data: Any) -> tuple[tuple[str | int, ...], Any]:
-    """The key that is meant and its value, without the branches of a union that pydantic adds."""
-    place: list[str | int] = []
-    for part in location:
-        inside = isinstance(data, Mapping) and part in data
-        if not (inside or (isinstance(data, list) and isinstance(part, int)) or part == location[0]):
-            if isinstance(data, Mapping):  # a key that is missing
-                place.append(part)
-            break
-        place.append(part)
-        data = data[part] if not isinstance(data, Mapping) or part in data else None
-        if part in RULES:  # the rule is about the whole value
-            break
-    return tuple(place), data
-
-
-def _written(place: Sequence[str | int]) -> str:
-    """The key in the usual notation, such as methods[2].lr."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
-
-
-def _nearest(location: Sequence[str | int]) -> str:
-    parts: dict[str, type[BaseModel]] = {"evaluate": Evaluate, "select": Select}
-    owner = parts.get(str(location[0]), Spec)
-    near = nearest(location[-1], owner.model_fields)
-    return f"; did you mean {near!r}?" if near else f"; known: {', '.join(owner.model_fields)}"
-
-
-def _short(value: Any) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, lists in lists in lists
-        return "a value too long to show"
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -29,7 +29,8 @@ class EventFiles:
     def __init__(self, folder: Path, spec: Spec, others: Listener) -> None:
         require("--tensorboard", extra="tensorboard", modules=("tensorboard",))
         self._folder, self._others = folder / _as_file(spec.name), others
-        self._names = {method.recipe: method.name for method in spec.methods}
+        variants = [each for method in spec.methods if method.copies is None for each in method.variants]
+        self._names = {variant.recipe: variant.name for variant in variants}
         self._writers: dict[str, Any] = {}
 
     def began(self, groups: Sequence[RunGroup], finished: int) -> None:

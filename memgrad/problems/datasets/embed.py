@@ -2,12 +2,13 @@
 
 Of each class a share of rows is drawn, in proportion to its frequency and without replacement, by a fixed seed: from
 the training part for training, from the test part for testing. The shares are rounded so that they add up (largest
-remainders first).
+remainders first). Of a text it is the beginning.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from memgrad.files import written_whole
 from memgrad.problems.datasets import cache, dataset
-from memgrad.problems.datasets.catalogue import CATALOGUE, find
+from memgrad.problems.datasets.catalogue import CATALOGUE, TEXTS, find
 from memgrad.problems.datasets.formats import Integers
 
 SEED = 0
@@ -47,6 +48,8 @@ def embed(name: str, folder: Path) -> Path:
     if entry.sample_rows is None:
         raise ValueError(f"the data set {name!r} has no sample: set sample_rows in its entry of the catalogue.")
     arrays = cache.obtain(entry)
+    if entry.layout == "text":
+        return _write({"text": arrays["text"][: entry.sample_rows[0]]}, folder / f"{name}.npz")
     if entry.train_rows is not None:
         arrays = dataset.split(arrays, entry.train_rows)
     parts = {}
@@ -54,12 +57,16 @@ def embed(name: str, folder: Path) -> Path:
         chosen = stratified(arrays[f"{part}_targets"], rows, SEED)
         for what in ("inputs", "targets"):
             parts[f"{part}_{what}"] = arrays[f"{part}_{what}"][chosen]
-    with written_whole(folder / f"{name}.npz") as unfinished, unfinished.open("wb") as file:
+    return _write(parts, folder / f"{name}.npz")
+
+
+def _write(parts: Mapping[str, Integers], path: Path) -> Path:
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **parts)
-    return folder / f"{name}.npz"
+    return path
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or [name for name, entry in CATALOGUE.items() if entry.sample_rows]:
+    for each in sys.argv[1:] or [name for name, entry in {**CATALOGUE, **TEXTS}.items() if entry.sample_rows]:
         made = embed(each, Path(__file__).parent / "samples")
         sys.stdout.write(f"{made}: {made.stat().st_size:,} bytes\n")

