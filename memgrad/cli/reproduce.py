@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
+from memgrad.cli.language import are_language, reproduce_language
 from memgrad.cli.layout import show
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for, refusing
@@ -63,11 +64,15 @@ def reproduce(
     of the paper, for a GPU or a cluster. All three print an estimate of the cost first. Run it again to resume: nothing
     is repeated.
 
+    L1 to L6 are claims of our own about a language model; they are run by name, at the scales `quick`, `laptop` (about
+    12 core-hours) and `larger`, and `others` with them.
+
     For example:
 
     - `memgrad reproduce`
     - `memgrad reproduce results R4 R6 --scale laptop`
     - `memgrad reproduce --scale workstation --from docs/results`
+    - `memgrad reproduce L1 L2 --scale laptop --plan` says what is known so far
     - `memgrad reproduce --scale paper --plan --workers 64`
     - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
     """
@@ -81,6 +86,21 @@ def reproduce(
         from memgrad.paper.scales import known, scales
         from memgrad.report import write_report
 
+        if are_language(names or ()):
+            reproduce_language(
+                names or (),
+                scale=scale,
+                store=store or default_path(),
+                out=out,
+                device=device,
+                engine=engine,
+                address=address,
+                workers=workers,
+                published=published,
+                plan=plan,
+                quiet=quiet,
+            )
+            return
         chosen(names or ())  # misspelled names are refused before a folder is created
         known("scale", scale, scales())
         for each in ending or ():

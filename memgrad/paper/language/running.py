@@ -1,0 +1,123 @@
+"""Run what L1 to L6 need, resume it, and decide them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from memgrad import tables
+from memgrad.experiments.driver import Listener, Silent, execute, known_facts, results_of
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.results import Results
+from memgrad.experiments.storing.provenance import provenance
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines.engine import Engine
+from memgrad.files import written_whole
+from memgrad.paper.language.claims import CLAIMS, LanguageVerdict, complete, findings, verdicts
+from memgrad.paper.language.stages import Stages, scales
+from memgrad.paper.language.study import Study, Unfinished
+from memgrad.paper.scales import known
+
+OTHERS = "others"
+"""The name of the experiment with other methods, which no claim is about."""
+
+
+class Interrupted(Exception):  # noqa: N818  # it is no error: the runs were asked to stop
+    """Training was stopped, with checkpoints."""
+
+
+def chosen(names: Iterable[str]) -> tuple[str, ...]:
+    """The claims with these names, in their order, or all; `others` for other methods.
+
+    Example:
+        >>> chosen(["l2", "L1"])
+        ('L1', 'L2')
+    """
+    every = (*CLAIMS, OTHERS)
+    by_lower = {name.lower(): name for name in every}
+    asked = [by_lower.get(name.lower(), name) for name in names]
+    for name in asked:
+        known("claim", name, every)
+    return tuple(name for name in every if name in asked) or every
+
+
+def stored(store: Store) -> Callable[[Spec], Results]:
+    """Find results in a store; nothing is trained and no data set is loaded."""
+
+    def find(spec: Spec) -> Results:
+        facts = known_facts(spec.problem_choice, store)
+        results = None if facts is None else results_of(spec, store, facts=facts)
+        if results is None or not complete(results):
+            there, planned = (0, "its") if results is None else _counts(results)
+            raise Unfinished(f"{spec.name} has {there} of {planned} runs")
+        return results
+
+    return find
+
+
+def _counts(results: Results) -> tuple[int, int]:
+    missing = len(results.missing())
+    runs = {run.digest for of_lr in results.runs.values() for at in of_lr.values() for run in at.values()}
+    return len(runs) - missing, len(runs)
+
+
+def trained(
+    store: Store,
+    engine: Engine,
+    *,
+    listening: Callable[[str], AbstractContextManager[Listener]] | None = None,
+    device: str | None = None,
+) -> Callable[[Spec], Results]:
+    """Find results by training what the store does not have.
+
+    Args:
+        store: Where rows and checkpoints are kept.
+        engine: What trains; the caller closes it.
+        listening: Makes the listener to an experiment, given its name.
+        device: The device to train on.
+    """
+    listen = listening or (lambda _: nullcontext(Silent()))
+    there = stored(store)
+
+    def find(spec: Spec) -> Results:
+        try:
+            return there(spec)
+        except Unfinished:
+            pass
+        with listen(spec.name) as listener:
+            outcome = execute(spec, store, engine, listener=listener, device=device, close=False)
+        if outcome.interrupted:
+            raise Interrupted(spec.name)
+        return there(spec)  # raises if runs failed
+
+    return find
+
+
+def judge(names: Iterable[str], *, scale: str, find: Callable[[Spec], Results]) -> tuple[LanguageVerdict, ...]:
+    """The verdicts on claims, from results that are found or trained.
+
+    Args:
+        names: The claims; all by default.
+        scale: One of `scales()`.
+        find: Finds or trains the results of an experiment.
+    """
+    wanted = chosen(names)
+    study = Study(Stages(scale), find)
+    found = findings(study, [name for name in wanted if name in CLAIMS])
+    if OTHERS in wanted:
+        try:
+            _ = study.others
+        except Unfinished:
+            pass
+    return verdicts(found, scale=scale, decides=scales()[scale].decides)
+
+
+def write_board(made: Iterable[LanguageVerdict], path: Path) -> Path:
+    """Write verdicts as JSON."""
+    board: dict[str, Any] = {"verdicts": [each.to_dict() for each in made], "about": provenance()}
+    with written_whole(path) as unfinished:
+        unfinished.write_text(json.dumps(tables.json_ready(board), indent=2) + "\n", encoding="utf-8")
+    return path
