@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,8 @@ from memgrad.cli.layout import show
 from memgrad.cli.terminal import AsJson, refusing
 
 if TYPE_CHECKING:
-    from memgrad.experiments.results import Comparison, Results
+    from memgrad.experiments.comparison import Comparison
+    from memgrad.experiments.results import Results
     from memgrad.experiments.storing.store import Store
     from memgrad.statistics import Estimate
 
@@ -27,6 +29,9 @@ def compare(
     ] = None,
     reference: Annotated[
         str | None, typer.Option(help="The method that the others are compared with [default: the first].")
+    ] = None,
+    reach: Annotated[
+        float | None, typer.Option(help="Also say after how many steps each method reaches this value.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg or .pdf.")] = None,
     log_steps: Annotated[bool, typer.Option("--log-steps", help="Draw steps on a logarithmic axis.")] = False,
@@ -41,6 +46,7 @@ def compare(
 
     - `memgrad compare experiment.toml --out comparison.svg`
     - `memgrad compare experiment.toml --metric test_loss --reference AdamW --json`
+    - `memgrad compare experiment.toml --metric validation_loss@poly:8 --reach 1.9`
     """
     with refusing():
         from memgrad import figures, tables
@@ -49,7 +55,7 @@ def compare(
             figures.figure_path(out)  # before anything is read, so that a bad name is refused first
         results = results_in(spec, opened(store))
         name = results.spec.select.metric if metric is None else metric
-        rows = results.compare(name, reference)
+        rows = results.compare(name, reference, reach=reach)
         beside = reference or results.methods[0]
         if as_json:
             typer.echo(json.dumps(tables.json_ready(_as_dict(results, name, beside, rows)), indent=2))
@@ -78,17 +84,23 @@ def results_in(spec: Path, store: Store) -> Results:
 
 def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...], spec: Path) -> None:
     kind = "ratio" if rows[0].logarithmic else "difference"
-    columns = ("method", "step size", f"final {metric}", f"{kind} to {reference}", "p", "p (Holm)", "diverged", "runs")
+    columns = ["method", "step size", f"final {metric}", f"{kind} to {reference}", "p", "p (Holm)", "diverged", "runs"]
+    lengths = len({row.steps for row in rows}) > 1
+    reached = rows[0].reach is not None
+    columns[2:2] = ["steps"] if lengths else []
+    columns += [str(rows[0].reach.name)] if rows[0].reach is not None else []
     cells = [
         (
-            row.method,
+            row.variant or row.method,
             f"{row.lr:g}",
+            *([f"{row.steps:,}"] if lengths else []),
             str(row.final),
             _shown(row.ratio if row.logarithmic else row.difference),
             _shown_p(row.p_value),
             _shown_p(row.adjusted_p_value),
             str(row.diverged),
             str(row.finished) if row.finished == row.planned else f"{row.finished} of {row.planned}",
+            *([_shown(None if row.reach is None else replace(row.reach, name=""))] if reached else []),
         )
         for row in rows
     ]

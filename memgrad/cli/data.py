@@ -18,7 +18,7 @@ app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Download the paper's data sets, and show where they are.",
+    help="Download the paper's data sets and texts, and show where they are.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set, such as mnist.")]
@@ -35,15 +35,15 @@ def list_(as_json: AsJson = False) -> None:
     """
     from memgrad.problems.datasets import cache, catalogue
 
-    rows = [cache.summary(entry) for entry in catalogue.CATALOGUE.values()]
+    rows = [cache.summary(entry) for entry in (*catalogue.CATALOGUE.values(), *catalogue.TEXTS.values())]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
     cells = []
     for row in rows:
-        shape = " x ".join(map(str, row["input_shape"]))
+        shape = " x ".join(map(str, row["input_shape"])) or "text"
         cached = f"{'yes' if row['cached'] else 'no'}, {row['bytes'] / 1e6:.0f} MB"
-        cells.append((row["name"], f"{row['rows']:,}", shape, str(row["classes"]), cached, row["license"]))
+        cells.append((row["name"], f"{row['rows']:,}", shape, str(row["classes"] or ""), cached, row["license"]))
     show(("name", "rows", "inputs", "classes", "in the cache", "license"), cells, prose={"license"})
     typer.echo(f"The cache is {cache.folder()}")
 
@@ -117,7 +117,7 @@ def verify(
     from memgrad.problems import datasets
 
     with refusing():
-        states = {each: datasets.verify(each) for each in name or datasets.names()}
+        states = {each: datasets.verify(each) for each in name or (*datasets.names(), *datasets.text_names())}
     for each, state in states.items():
         typer.echo(f"{each}: {state}{_advice(each, state)}")
     if set(states.values()) != {"complete"}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from errno import ENOTDIR
@@ -37,6 +38,9 @@ def init(
     problem: Annotated[
         str, typer.Option(help="A problem's name, or your own as my_problem.py:function.")
     ] = "fashion-mlp",
+    data: Annotated[
+        str | None, typer.Option(help="The text for char-transformer: sotu, shakespeare or a text file.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a commented example of an experiment, to edit and run.
@@ -45,16 +49,22 @@ def init(
 
     - `memgrad init` writes experiment.toml: four methods on a sample of Fashion-MNIST, done in a minute
     - `memgrad init mine.toml --problem my_problem.py:problem` compares them on your own problem
+    - `memgrad init lm.toml --problem char-transformer --data my.txt` tunes and compares them on a language model
     """
     with refusing():
         from memgrad.experiments.planning.example import example
         from memgrad.files import written_whole
+        from memgrad.problems.datasets import text_names
 
         if path.exists() and not force:
             raise ValueError(f"{path} already exists; pass --force to overwrite it, or name another file.")
         _refuse_unknown(problem)
+        if data is not None and data not in text_names():
+            _refuse_no_text(problem, data)
+            # Paths in an experiment are relative to its file.
+            data = os.path.relpath(Path(data).expanduser().resolve(), path.resolve().parent)
         with written_whole(path) as unfinished:
-            unfinished.write_text(example(problem), encoding="utf-8")
+            unfinished.write_text(example(problem, data), encoding="utf-8")
         typer.echo(f"wrote {path}. Next: memgrad plan {path}, memgrad run {path}, memgrad compare {path}")
 
 
@@ -64,6 +74,13 @@ def _refuse_unknown(problem: str) -> None:
 
     if ":" not in problem and not problem.endswith(".py") and problem not in problems.names():
         problems.get(problem)  # raises, with the known names
+
+
+def _refuse_no_text(problem: str, data: str) -> None:
+    """Refuse a text file that cannot be trained on before anything is written."""
+    from memgrad import problems
+
+    problems.get(problem, options={"data": data})
 
 
 def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_json: AsJson = False) -> None:

@@ -72,9 +72,7 @@ def reproduce_language(
 
     trains = chosen_engine(engine, workers, address)
     try:
-        made = running.judge(
-            names, scale=scale, find=running.trained(kept, trains, listening=listening, device=device)
-        )
+        made = running.judge(names, scale=scale, find=running.trained(kept, trains, listening=listening, device=device))
     except running.Interrupted:
         again = " ".join(["memgrad reproduce", *names, f"--scale {scale} --store {kept.path}"])
         typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self, final
 
@@ -12,101 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
+from memgrad.experiments.comparison import Array, Comparison, Curve, first_at
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.chunk import Rows
 from memgrad.experiments.storing.store import Store
-from memgrad.statistics import Estimate, holm, interval, paired_difference, paired_p_value, t_quantile
+from memgrad.statistics import Estimate, holm, interval, paired_difference, paired_p_value
 
-Array = NDArray[np.float64]
 RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]
 """The runs of an experiment, by the name of a method or of a variant of it, the step size and the seed."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """A metric over the steps of a method's runs at one step size.
-
-    Attributes:
-        steps: The steps at which it was evaluated, (T,).
-        values: Its values, (T, seeds); nan after a run diverged, and for a run that is not finished.
-        seeds: The seeds.
-        diverged: The seeds whose run diverged, and the step at which this was detected.
-    """
-
-    steps: NDArray[np.int64]
-    values: Array
-    seeds: tuple[int, ...]
-    diverged: Mapping[int, int]
-
-    def interval(self) -> tuple[Array, Array, Array]:
-        """The mean over the finished seeds and the lower and upper end of its 95 % interval, (T,) each.
-
-        They are nan from the step at which a seed diverged: the mean of the others would look better than the method
-        is. The ends are nan if there is only one seed.
-        """
-        finished = [
-            i for i, seed in enumerate(self.seeds) if seed in self.diverged or np.isfinite(self.values[:, i]).any()
-        ]
-        quantile = t_quantile(len(finished)) if len(finished) > 1 else None
-        intervals = [interval(at[finished], quantile=quantile) for at in self.values]
-        mean, low, high = (np.array([getattr(each, end) for each in intervals]) for end in ("value", "low", "high"))
-        return mean, low, high
-
-
-@final
-@dataclass(frozen=True)
-class Comparison:
-    """A method compared with a reference, both at their selected step sizes.
-
-    Attributes:
-        method: The name of the method.
-        lr: Its selected step size.
-        final: The mean of the final values over seeds.
-        difference: The mean over seeds of the paired difference to the reference; None for the reference itself.
-        logarithmic: Whether the difference is one of logarithms, so that its exponential is a ratio.
-        p_value: The p-value of the paired t-test; nan where there is none.
-        adjusted_p_value: The p-value with Holm's correction for the number of methods compared.
-        diverged: How many of its runs diverged, at all step sizes together.
-        finished: How many of its runs are finished.
-        planned: How many runs it has.
-        variant: The name of the selected variant, of a method with a grid; otherwise the method's.
-        steps: The number of steps of its runs.
-        reach: The number of steps after which a given value is reached, if one was asked for.
-    """
-
-    method: str
-    lr: float
-    final: Estimate
-    difference: Estimate | None
-    logarithmic: bool
-    p_value: float
-    adjusted_p_value: float
-    diverged: int
-    finished: int
-    planned: int
-    variant: str = ""
-    steps: int = 0
-    reach: Estimate | None = None
-
-    @property
-    def ratio(self) -> Estimate | None:
-        """The final value as a multiple of the reference's: the geometric mean over seeds, if `logarithmic`."""
-        if self.difference is None or not self.logarithmic:
-            return None
-        return self.difference.exp()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        estimates = {"final": self.final, "difference": self.difference, "ratio": self.ratio, "reach": self.reach}
-        plain = {
-            name: None if each is None else {"mean": each.value, "low": each.low, "high": each.high, "n": each.n}
-            for name, each in estimates.items()
-        }
-        return {**asdict(self), **plain}
-
-    as_dict = renamed("as_dict", "to_dict")
 
 
 @final
@@ -117,7 +30,7 @@ class Results:
     over seeds of the final value, which is the mean over the last share of the evaluations. With tuning seeds, they are
     the seeds that select, and everything else is about the others. Unfinished runs are left out; `missing` lists them.
 
-    A method is given by its name; one with a grid then means its selected variant, and any other variant has a name too.
+    A method is given by its name; one with a grid then means its selected variant. Other variants have names too.
 
     Args:
         spec: The experiment.
@@ -193,7 +106,7 @@ class Results:
         """
         curve = self.curve(method, metric)
         sign = 1.0 if self.spec.select.goal == "min" else -1.0
-        found = [_first_at(curve.steps, sign * values, sign * value) for values in curve.values.T]
+        found = [first_at(curve.steps, sign * values, sign * value) for values in curve.values.T]
         return interval(found, name=f"steps to {metric} {value:g}")
 
     def final_interval(self, method: str, metric: str, *, lr: float | None = None) -> Estimate:
@@ -241,7 +154,7 @@ class Results:
         return found
 
     def _settings(self, method: str) -> list[tuple[str, float, tuple[Run, ...]]]:
-        """The variants and step sizes of a method, each with the runs that decide: those of the tuning seeds, if any."""
+        """The variants and step sizes of a method, each with the runs that decide: of the tuning seeds, if any."""
         found = []
         for variant in self._variants(method):
             for lr in sorted(self.runs.get(variant, {})):
@@ -269,7 +182,9 @@ class Results:
 
     def complete(self, method: str) -> bool:
         """Whether all runs of all its step sizes are finished."""
-        runs = [run for name in self._variants(method) for lr in self.runs.get(name, {}).values() for run in lr.values()]
+        runs = [
+            run for name in self._variants(method) for lr in self.runs.get(name, {}).values() for run in lr.values()
+        ]
         return bool(runs) and all(run.digest in self.rows.runs for run in runs)
 
     def missing(self) -> tuple[Run, ...]:
@@ -387,24 +302,3 @@ def _each(table: RunTable) -> Iterator[tuple[str, float, int, Run]]:
         for lr, seeds in step_sizes.items():
             for seed, run in seeds.items():
                 yield method, lr, seed, run
-
-
-def _first_at(steps: NDArray[np.int64], values: Array, target: float) -> float:
-    """Where the line through the values first falls to the target; infinite if it does not, nan without values.
-
-    Example:
-        >>> _first_at(np.array([0, 10, 20]), np.array([4.0, 2.0, 1.0]), 1.5)
-        15.0
-    """
-    known = np.isfinite(values)
-    if not known.any():
-        return math.nan
-    steps, values = steps[known], values[known]
-    below = np.flatnonzero(values <= target)
-    if not len(below):
-        return math.inf
-    i = int(below[0])
-    if i == 0:
-        return float(steps[0])
-    share = (values[i - 1] - target) / (values[i - 1] - values[i])
-    return float(steps[i - 1] + share * (steps[i] - steps[i - 1]))

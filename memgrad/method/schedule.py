@@ -1,4 +1,4 @@
-r"""Schedules of the learning rate as values: $\eta_k = \eta^* s_k$ with a peak $\eta^*$ and factors $0 \le s_k \le 1$."""
+r"""Schedules of the learning rate as values: $\eta_k = \eta^* s_k$ with a peak $\eta^*$ and factors $s_k \le 1$."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Schedule:
         True
 
     Reference:
-        Loshchilov and Hutter, ICLR 2017, for the cosine; Hu et al., arXiv 2404.06395, for `wsd`; Vaswani et al., NeurIPS
-        2017, for the inverse root.
+        Loshchilov and Hutter, ICLR 2017, for the cosine; Hu et al., arXiv 2404.06395, for `wsd`; Vaswani et al.,
+        NeurIPS 2017, for the inverse root.
     """
 
     shape: Shape = "constant"

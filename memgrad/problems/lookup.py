@@ -72,7 +72,8 @@ def get(
         Traceback (most recent call last):
         ...
         ValueError: unknown problem 'covtype'; did you mean 'covtype-softmax'? Known problems: covtype-softmax, \
-mnist-autoencoder, fashion-mlp, cifar10-cnn, least-squares, logistic, char-transformer; your own: file.py:function or module:function.
+mnist-autoencoder, fashion-mlp, cifar10-cnn, least-squares, logistic, char-transformer; your own: file.py:function or \
+module:function.
     """
     require("memgrad.problems.get", extra="torch", modules=("torch",))
     if name in NAMES:

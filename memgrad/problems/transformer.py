@@ -28,8 +28,8 @@ EPS = 1e-5
 class Transformer(nn.Module):
     """A decoder-only transformer on tokens: logits of the next token at each position.
 
-    Linear maps start as `torch.nn.Linear` makes them, those that add to the residual stream divided by the root of their
-    number, so that it does not grow with depth; embeddings start with the standard deviation 0.02.
+    Linear maps start as `torch.nn.Linear` makes them, those that add to the residual stream divided by the root of
+    their number, so that it does not grow with depth; embeddings start with the standard deviation 0.02.
 
     Args:
         vocabulary: The number of tokens.
@@ -94,7 +94,7 @@ def next_token_loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean cross entropy of the next token over all positions of a batch, in nats.
 
     Example:
-        >>> next_token_loss(torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.uint8)).exp()  # of 4 equally likely ones
+        >>> next_token_loss(torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.uint8)).exp()
         tensor(4.)
     """
     return nn.functional.cross_entropy(outputs.flatten(0, -2), targets.long().flatten())
@@ -105,7 +105,7 @@ def next_token_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Saved:
-    """What the backward pass of a layer needs: inputs, normalized inputs with their statistics, and what came between."""
+    """What the backward pass of a layer needs: inputs, normalized ones with their statistics, and what came between."""
 
     h: Tensor
     a: Tensor

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from memgrad.durations import duration
+from memgrad.experiments.comparison import Comparison
 from memgrad.experiments.planning.runs import Run
-from memgrad.experiments.results import Comparison, Results
+from memgrad.experiments.results import Results
 from memgrad.paper.evidence import any_run
 from memgrad.paper.reproduction import Made
 from memgrad.paper.scales import EXPERIMENTS, GRID, POLYADAM, PROBLEMS, experiment, tuning_of

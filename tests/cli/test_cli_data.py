@@ -25,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("MEMGRAD_DATA", raising=False)
     monkeypatch.setenv("MEMGRAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(catalogue, "CATALOGUE", {"digits": digits()})
+    monkeypatch.setattr(catalogue, "TEXTS", {})
     return tmp_path / "cache" / "datasets"
 
 

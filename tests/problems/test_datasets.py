@@ -52,7 +52,7 @@ def test_the_four_sets_are_there_with_their_published_sizes() -> None:
         ("CIFAR-10", "did you mean 'cifar-10'?"),
         ("fashion_mnist", "did you mean 'fashion-mnist'"),
         ("covertype", "did you mean 'covtype'?"),
-        ("imagenet", "Known data sets: covtype, mnist, fashion-mnist, cifar-10."),
+        ("imagenet", "Known data sets: covtype, mnist, fashion-mnist, cifar-10, sotu, shakespeare."),
     ],
 )
 def test_an_unknown_name_is_answered_by_the_nearest_ones(name: str, suggestion: str) -> None:
@@ -85,7 +85,7 @@ def test_a_sample_has_the_form_of_the_complete_set(name: str) -> None:
 def test_the_samples_are_small_enough_to_be_carried_along() -> None:
     folder = files("memgrad.problems.datasets") / "samples"
     sizes = {each.name: len(each.read_bytes()) for each in folder.iterdir()}
-    assert sorted(sizes) == sorted(f"{name}.npz" for name in CATALOGUE)
+    assert sorted(sizes) == sorted(f"{name}.npz" for name in (*CATALOGUE, "sotu"))
     assert sum(sizes.values()) <= 2_000_000
 
 

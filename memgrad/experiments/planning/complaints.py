@@ -51,7 +51,8 @@ def in_words(where: str, data: Mapping[str, Any], error: ValidationError, parts:
         else:
             rule = complaint["msg"].removeprefix("Value error, ").rstrip(".")
         says_itself = isinstance(refused, OptionError) or complaint["type"] == "missing"
-        got = "" if isinstance(value, Mapping) or says_itself else f", got {_short(value)}"
+        is_table = isinstance(value, Mapping) and not (place and place[-1] in RULES)
+        got = "" if is_table or says_itself else f", got {_short(value)}"
         line = f"{where}: {_written(place)}: {rule}{got}." if place else f"{where}: {rule}."
         if line not in lines:
             lines.append(line)

@@ -137,8 +137,8 @@ class Method(Strict):
         if len(combinations) > MOST:
             raise OptionError("grid", f"at most {MOST:,} combinations are tried, got {len(combinations):,}.")
         variants = []
-        for values in combinations:
-            chosen = dict(zip(self.grid, values, strict=True))
+        for combination in combinations:
+            chosen = dict(zip(self.grid, combination, strict=True))
             words = ", ".join(f"{name}={_short(value)}" for name, value in chosen.items())
             try:
                 variant = Method.model_validate({**own, **chosen}, context={"folder": self._folder})

@@ -85,9 +85,9 @@ def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
     Args:
         spec: The experiment.
         facts: What is known about its problem.
-        selected: What is selected so far: the variant of a method, which is the method itself if it has no grid, and its
-            step size. Methods that follow another are left out until its variant is among them; with tuning seeds, the
-            selected setting is trained with the other seeds too.
+        selected: What is selected so far: the variant of a method, which is the method itself if it has no grid, and
+            its step size. Methods that follow another are left out until its variant is among them; with tuning seeds,
+            the selected setting is trained with the other seeds too.
     """
     steps = steps_of(spec, facts)
     spec.check_steps(steps)
@@ -102,7 +102,10 @@ def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
         for variant in method.variants:
             source = variant if method.copies is None else variants[leading[method.copies]]
             table[variant.name] = {
-                lr: {seed: make(variant, source, lr, seed) for seed in _seeds(spec, method, selected.get(variant.name), lr)}
+                lr: {
+                    seed: make(variant, source, lr, seed)
+                    for seed in _seeds(spec, method, selected.get(variant.name), lr)
+                }
                 for lr in step_sizes
             }
     return table
@@ -116,7 +119,7 @@ def _seeds(spec: Spec, method: Method, selected: float | None, lr: float) -> tup
 
 
 def _maker(spec: Spec, facts: Facts, steps: int) -> Callable[[Method, Method, float, int], Run]:
-    """A function that makes the run of a method of this many steps: with the optimizer of a method, at an lr and seed."""
+    """A function of a method, the method whose optimizer it has, step size and seed that makes the run."""
     batch_size, metrics = batch_size_of(spec, facts), metrics_of(spec, facts)
     times = {metric: spec.evaluate.steps(steps, metric) for metric in metrics}
     evaluate_at = tuple(sorted(set().union(*times.values())))
@@ -195,7 +198,8 @@ def run_groups_of(spec: Spec, table: Table, facts: Facts, *, width: int | None =
     """The run groups of an experiment, the same whether few or all of its step sizes are selected yet.
 
     Methods that follow the same other method form groups of their own, and so do the runs that test a selected setting:
-    they are known only when the selection is, and a resumed experiment, which may know more step sizes than it did at its start, must not group its runs differently.
+    they are known only when the selection is, and a resumed experiment, which may know more step sizes than it did at
+    its start, must not group its runs differently.
     """
     groups: list[RunGroup] = []
     seen: set[str] = set()

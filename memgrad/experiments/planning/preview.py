@@ -96,23 +96,31 @@ def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
     problem = spec.problem_choice.load()
     facts = facts_about(spec.problem_choice, problem)
     # The cost does not depend on which step size will be selected: any stands in until it is known.
-    selected = {m.name: m.step_sizes[0] for m in spec.methods if m.step_sizes is not None}
-    if store is not None:
-        selected |= selected_step_sizes(spec, facts, store)
-    table = expand(spec, facts, selected)
+    found = selected_step_sizes(spec, facts, store) if store is not None else {}
+    decided = {m.name for m in spec.methods if any(variant.name in found for variant in m.variants)}
+    table = expand(
+        spec,
+        facts,
+        {
+            m.variants[0].name: m.step_sizes[0]
+            for m in spec.methods
+            if m.step_sizes is not None and m.name not in decided
+        }
+        | found,
+    )
     known = set(store.digests()) if store is not None else set()
-    finished = {
-        name: sum(run.digest in known for of_seed in of_lr.values() for run in of_seed.values())
-        for name, of_lr in table.items()
-    }
+    runs_of = {m.name: runs_in({each.name: table[each.name] for each in m.variants}) for m in spec.methods}
+    finished = {name: sum(run.digest in known for run in own) for name, own in runs_of.items()}
     runs = runs_in(table)
     left = remaining(run_groups_of(spec, table, facts), known, [])
+    longest = max(run.steps for run in runs)
     size = "full batch" if runs[0].batch_size is None else f"minibatches of {runs[0].batch_size}"
     seeds = len(spec.seed_numbers)
+    tuning = "" if spec.tuning_seeds is None else f" and {len(spec.tuning_seeds)} for tuning"
     return Preview(
-        f"{facts.name}, {facts.examples:,} examples, {size}, {runs[0].steps:,} steps, {seeds} seeds",
+        f"{facts.name}, {facts.examples:,} examples, {size}, {longest:,} steps, {seeds} seeds{tuning}",
         tuple(
-            PlannedMethod(m.name, m.optimizer, _step_sizes(m), sum(map(len, table[m.name].values())), finished[m.name])
+            PlannedMethod(m.name, m.optimizer, _step_sizes(m), len(runs_of[m.name]), finished[m.name])
             for m in spec.methods
         ),
         len(runs),
@@ -124,7 +132,8 @@ def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
 
 
 def _step_sizes(method: Method) -> str:
-    return str(method.lr) if method.step_sizes is None else ", ".join(f"{lr:g}" for lr in method.step_sizes)
+    lrs = str(method.lr) if method.step_sizes is None else ", ".join(f"{lr:g}" for lr in method.step_sizes)
+    return lrs if len(method.variants) == 1 else f"{lrs} x {len(method.variants)} variants"
 
 
 def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, workers: int) -> Cost:
@@ -140,7 +149,9 @@ def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, worke
     torch.set_num_threads(1)
     try:
         with contained():
-            speeds = {size: _measured(problem, group) for size, group in {len(g.runs): g for g in groups}.items()}
+            speeds = {
+                size: _measured(problem, group) for size, group in {(len(g.runs), _steps(g)): g for g in groups}.items()
+            }
     except Exception as error:  # whatever a user's model or loss raises
         raise ValueError(
             f"problem {problem.name!r} cannot be trained: {described(error)}. `memgrad check` says more."
@@ -149,11 +160,15 @@ def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, worke
         torch.set_num_threads(threads)
     busy = [0.0] * min(workers, len(groups))
     for group in groups:  # the first free worker takes the next group
-        busy[busy.index(min(busy))] += speeds[len(group.runs)].seconds(group)
-    run_steps = sum(group.runs[0].steps * len(group.runs) for group in groups)
-    stepping = sum(group.runs[0].steps * speeds[len(group.runs)].step for group in groups)
+        busy[busy.index(min(busy))] += speeds[len(group.runs), _steps(group)].seconds(group)
+    run_steps = sum(_steps(group) * len(group.runs) for group in groups)
+    stepping = sum(_steps(group) * speeds[len(group.runs), _steps(group)].step for group in groups)
     state = max(speed.nbytes for speed in speeds.values())
     return Cost(max(busy), run_steps / stepping, len(busy) * (BARE + facts.nbytes + state))
+
+
+def _steps(group: RunGroup) -> int:
+    return group.runs[0].steps
 
 
 @dataclass(frozen=True)

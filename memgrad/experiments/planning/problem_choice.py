@@ -65,9 +65,7 @@ class ProblemChoice:
     def load(self, device: str | None = None) -> Problem:
         """The problem itself."""
         dtype = None if self.dtype is None else getattr(torch, self.dtype)
-        problem = problems.get(
-            self.name, sample=self.sample, device=device, dtype=dtype, options=dict(self.options)
-        )
+        problem = problems.get(self.name, sample=self.sample, device=device, dtype=dtype, options=dict(self.options))
         return problem if self.examples is None else share_of(problem, self.examples)
 
     def to_dict(self) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Spec(Strict):
     select: Select = Select()
     sample: bool = False
     examples: Count | None = None
-    options: dict[str, bool | int | float | str] = {}
+    options: dict[str, bool | int | float | str] = Field(default_factory=dict)
     dtype: Literal["float32", "float64"] | None = None
     note: str = ""
 
@@ -273,7 +273,7 @@ class Spec(Strict):
         try:
             spec = cls.model_validate(dict(data), context={"folder": None if folder is None else str(folder)})
         except ValidationError as error:
-            parts = {"": cls, "evaluate": Evaluate, "select": Select}
+            parts: dict[str, type[Strict]] = {"": cls, "evaluate": Evaluate, "select": Select}
             raise ValueError(in_words(where, data, error, parts)) from None
         return spec.model_copy(update={"problem": beside(spec.problem, folder), "options": _near(spec.options, folder)})
 

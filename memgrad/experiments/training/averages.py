@@ -17,7 +17,7 @@ KEY = "average"
 
 @final
 class Averages:
-    r"""The averages of the iterates of a run group: $\bar x_k = b_k \bar x_{k-1} + (1-b_k)\, x_{k+1}$, $k = 0, 1, \dots$
+    r"""The averages of iterates of a run group: $\bar x_k = b_k \bar x_{k-1} + (1-b_k)\, x_{k+1}$, $k = 0, 1, \dots$
 
     $x_{k+1}$ is the iterate after step k, so the initial parameters do not count. Before the first step the average is
     the initial parameters.
@@ -29,7 +29,9 @@ class Averages:
 
     def __init__(self, metrics: Iterable[str], parameters: Mapping[str, Tensor]) -> None:
         texts = dict.fromkeys(text for metric in metrics if (text := average_in(metric)) is not None)
-        self._memories: dict[str, Memory] = {text: as_memory("an average of iterates", "memory", text) for text in texts}
+        self._memories: dict[str, Memory] = {
+            text: as_memory("an average of iterates", "memory", text) for text in texts
+        }
         self._tensors = {text: {name: p.clone() for name, p in parameters.items()} for text in texts}
 
     def update(self, parameters: Mapping[str, Tensor], k: int) -> None:

@@ -1,8 +1,8 @@
 r"""Many runs as one tensor program: a leading run axis, and one coefficient per run where methods differ.
 
 Every step is that of a `Method`, $x_{k+1} = (1-s_k) x_k - \eta n_k/(\rho_k \sqrt{v_k} + \epsilon)$, without the
-denominator where squared gradients are not remembered. A schedule makes $\eta$ and $s_k$ depend on the step, and gradients
-whose norm over all parameters of a run is above its limit are scaled down to it first.
+denominator where squared gradients are not remembered. A schedule makes $\eta$ and $s_k$ depend on the step, and
+gradients whose norm over all parameters of a run is above its limit are scaled down to it first.
 """
 
 from __future__ import annotations
@@ -127,7 +127,10 @@ class Stack:
         """The metrics of all runs, in run order; of other parameters than the current ones if they are given."""
         run = self._runs[0]
         return self._problem.stacked_evaluate(
-            parameters or self._x, metrics=metrics, gradient_examples=run.gradient_examples, loss_examples=run.loss_examples
+            parameters or self._x,
+            metrics=metrics,
+            gradient_examples=run.gradient_examples,
+            loss_examples=run.loss_examples,
         )
 
     def state(self) -> dict[str, Tensor]:

@@ -37,8 +37,8 @@ CLAIMS: Mapping[str, Claim] = MappingProxyType(
                 "L1",
                 WHERE,
                 "The mixture reaches tuned AdamW's loss in 20 % fewer steps.",
-                "mixture trained for .8 T below AdamW trained for T, T = 6000; if so, .75, .7, .65 T in this fixed order "
-                "until one fails: the last that holds is the saving",
+                "mixture trained for .8 T below AdamW trained for T, T = 6000; if so, .75, .7, .65 T in this fixed "
+                "order until one fails: the last that holds is the saving",
             ),
             Claim(
                 "L2",
@@ -57,15 +57,15 @@ CLAIMS: Mapping[str, Claim] = MappingProxyType(
                 "L5",
                 WHERE,
                 "Batch size.",
-                "report the ratio at batch 16, 64, 256 (same tokens), each retuned in lr, with its sign; no rule, because "
-                "theory and a pilot disagree",
+                "report the ratio at batch 16, 64, 256 (same tokens), each retuned in lr, with its sign; no rule, "
+                "because theory and a pilot disagree",
             ),
             Claim(
                 "L6",
                 WHERE,
                 "Scale.",
-                "report L1's comparison on a model of about eight times the parameters (4 layers, width 128, context 64), "
-                "kappa and delta as before, lr retuned on seed 100, 5 seeds",
+                "report L1's comparison on a model of about eight times the parameters (4 layers, width 128, context "
+                "64), kappa and delta as before, lr retuned on seed 100, 5 seeds",
             ),
         )
     }

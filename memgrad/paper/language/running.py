@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,8 @@ def judge(names: Iterable[str], *, scale: str, find: Callable[[Spec], Results]) 
     study = Study(Stages(scale), find)
     found = findings(study, [name for name in wanted if name in CLAIMS])
     if OTHERS in wanted:
-        try:
+        with suppress(Unfinished):
             _ = study.others
-        except Unfinished:
-            pass
     return verdicts(found, scale=scale, decides=scales()[scale].decides)
 
 

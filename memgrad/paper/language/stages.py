@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
@@ -123,8 +124,6 @@ class Grid:
 
     def settings(self) -> dict[str, list[Setting]]:
         """All settings of each method."""
-        from itertools import product
-
         return {
             ADAMW: [AdamWSetting(**dict(zip(self.adamw, v, strict=True))) for v in product(*self.adamw.values())],
             MIXTURE: [
@@ -151,8 +150,7 @@ def extended(grid: Grid, winners: Winners) -> Grid:
     mixture are one axis of the comparison: if one of them is at an edge, each gets one more value, at the end that is
     nearer to its optimum. kappa ends at 1, where the gain is constant: it is extended below alone.
     """
-    a, m = winners[ADAMW], winners[MIXTURE]
-    assert isinstance(a, AdamWSetting) and isinstance(m, MixtureSetting)
+    a, m = _both(winners)
     adamw, mixture = dict(grid.adamw), dict(grid.mixture)
     for end, factor in ((0, 0.5), (-1, 2.0)):
         if a.lr == sorted(adamw["lr"])[end] or m.lr == sorted(mixture["lr"])[end]:
@@ -170,8 +168,7 @@ def extended(grid: Grid, winners: Winners) -> Grid:
 
 def near(winners: Winners) -> Grid:
     """Eight settings each around the winners, for the long horizon: lr x beta2 and lr x kappa."""
-    a, m = winners[ADAMW], winners[MIXTURE]
-    assert isinstance(a, AdamWSetting) and isinstance(m, MixtureSetting)
+    a, m = _both(winners)
     kappas = [0.65, 0.75, 0.85, 1.0]
     larger = [kappa for kappa in kappas if kappa > m.kappa]
     other = larger[0] if larger else kappas[-2]
@@ -231,7 +228,7 @@ class Stages:
         seeds: Sequence[int] | None = None,
         **changes: Any,
     ) -> Spec:
-        """An experiment with these methods, at the long or the short horizon, on the test seeds unless others are given."""
+        """An experiment with these methods at the long or the short horizon, on the test seeds unless given."""
         from memgrad.experiments.planning.spec import Spec
 
         own, horizon = self.own, "long" if long else "short"
@@ -265,14 +262,13 @@ class Stages:
     def ablations(self, winners: Winners) -> Spec:
         """One part of the mixture at a time in AdamW: the memory, the second moment, the weight decay.
 
-        Each is tuned in its learning rate, which is that of the mixture for the memory and AdamW's for the others, times
-        1/2, 1 or 2.
+        Each is tuned in its learning rate, which is that of the mixture for the memory and AdamW's for the others,
+        times 1/2, 1 or 2.
         """
-        a, m = winners[ADAMW], winners[MIXTURE]
-        assert isinstance(a, AdamWSetting) and isinstance(m, MixtureSetting)
+        a, m = _both(winners)
         parts = {
-            "memory alone": (m.numerator, a.squares, _decay(a), m.lr),
-            "second moment alone": (a.numerator, m.squares, _decay(a), a.lr),
+            "memory alone": (m.numerator, a.squares, a.weight_decay, m.lr),
+            "second moment alone": (a.numerator, m.squares, a.weight_decay, a.lr),
             "weight decay alone": (a.numerator, a.squares, m.weight_decay, a.lr),
         }
         methods = [
@@ -355,14 +351,12 @@ def winners_of(grid: Grid, scores: Mapping[str, float]) -> Winners:
     return MappingProxyType(found)
 
 
-def with_lr(setting: Setting, lr: float) -> Setting:
-    """The setting with another learning rate."""
-    return replace(setting, lr=lr)
+def _both(winners: Winners) -> tuple[AdamWSetting, MixtureSetting]:
+    a, m = winners[ADAMW], winners[MIXTURE]
+    assert isinstance(a, AdamWSetting)
+    assert isinstance(m, MixtureSetting)
+    return a, m
 
 
 def _label(kind: str, number: int) -> str:
     return f"{kind} {number}"
-
-
-def _decay(setting: AdamWSetting) -> float:
-    return setting.weight_decay

@@ -24,7 +24,7 @@ LEVEL = 0.01
 """The probability with which any of L1 to L4 may be confirmed although none is true."""
 
 
-class Unfinished(LookupError):
+class Unfinished(LookupError):  # noqa: N818  # what it says is the state of affairs
     """An experiment is not complete."""
 
 

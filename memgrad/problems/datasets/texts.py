@@ -126,8 +126,8 @@ def _with_samples() -> tuple[str, ...]:
     return tuple(name for name, entry in TEXTS.items() if entry.sample_rows is not None)
 
 
-def _split(name: str, content: NDArray[np.integer], *, is_sample: bool = False) -> Text:  # type: ignore[type-arg]
+def _split(name: str, content: formats.Integers, *, is_sample: bool = False) -> Text:
     held = int(HELD_OUT * len(content))
-    text = np.asarray(content, dtype=np.uint8)
+    text = np.array(content, dtype=np.uint8)  # a copy, which can be written to, as torch asks for
     end = len(text) - 2 * held
     return Text(name, text[:end], text[end : end + held], text[end + held :], is_sample)
