@@ -73,6 +73,7 @@ WORKLOADS = {
         Workload("mlp", "fashion-mlp", 8, 150, 600, target=1.6),
         Workload("autoencoder", "mnist-autoencoder", 1, 60, 60),
         Workload("cnn", "cifar10-cnn", 1, 60, 60),
+        Workload("transformer", "char-transformer", 4, 60, 200, target=1.3),
     )
 }
 
@@ -84,7 +85,8 @@ def runs_of(work: Workload, problem: Problem, count: int, first_seed: int = 0) -
     batch = None if work.full else problem.batch_size
     return tuple(
         Run(
-            facts.name, facts.fingerprint, facts.examples, None, batch, 10**6, (0, 10**6), ("loss",), recipe, 0.01, seed
+            *(facts.name, facts.fingerprint, facts.examples, None, batch, 10**6, (0, 10**6)),
+            *((metric_of(problem),), recipe, 0.01, seed),
         )
         for seed, recipe in enumerate(recipes, first_seed)
     )
@@ -109,6 +111,11 @@ def plain_torch(work: Workload, problem: Problem, seed: int) -> tuple[torch.nn.M
     return model, step
 
 
+def metric_of(problem: Problem) -> str:
+    """The loss over all training examples, or over those for validation if there are any."""
+    return "loss" if problem.validation is None else "validation_loss"
+
+
 def check(work: Workload, problem: Problem) -> None:
     """Refuse to compare the speeds of different things."""
     steps = 2 if work.full else 20
@@ -119,8 +126,9 @@ def check(work: Workload, problem: Problem) -> None:
     for k in range(steps):
         training.step()
         step(k)
-    ours = float(training.evaluate().values["loss"][-1])
-    theirs = problem.evaluate({n: p.detach() for n, p in model.named_parameters()}, metrics=["loss"])["loss"]
+    metric = metric_of(problem)
+    ours = float(training.evaluate([metric]).values[metric][-1])
+    theirs = problem.evaluate({n: p.detach() for n, p in model.named_parameters()}, metrics=[metric])[metric]
     if abs(ours - theirs) > 1e-4 * abs(theirs):
         raise SystemExit(f"{work.name}: the engine reaches the loss {ours} and plain torch {theirs}.")
 

@@ -2,11 +2,13 @@
 
     python docs/results/publish.py rows STORE --scale workstation
     python docs/results/publish.py scoreboard reproduction
+    python docs/results/publish.py language STORE
 
 The rows of a scale go to rows/SCALE, where `memgrad report --from docs/results` finds them, and `memgrad reproduce
 --scale SCALE --from docs/results` resumes from them. The scoreboard goes to scoreboard.json, its table to
 scoreboard.md, which is made of scoreboard.json alone, and a test makes it again. Those of the scale laptop, whose rows
-are gone, have version 1 of the verdicts; version 2 is computed from their numbers.
+are gone, have version 1 of the verdicts; version 2 is computed from their numbers. The rows behind L1 to L6 go to
+rows/language-SCALE.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from memgrad.experiments.driver import known_facts, results_of
 from memgrad.experiments.storing.store import Store
 from memgrad.paper.claims import Verdict
 from memgrad.paper.data_facts import DataFacts
+from memgrad.paper.language.running import judge, stored
+from memgrad.paper.language.stages import scales as language_scales
 from memgrad.paper.published import ROWS, copy_rows, outcome_counts, retested
 from memgrad.paper.rules import Finding
 from memgrad.paper.scales import EXPERIMENTS, experiment, scales
@@ -47,8 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows.add_argument("--scale", default="workstation", choices=[name for name in scales() if scales()[name].decides])
     board = kinds.add_parser("scoreboard", help="copy the scoreboard and the figures of a complete reproduction")
     board.add_argument("folder", type=Path, help="what memgrad reproduce wrote")
+    language = kinds.add_parser("language", help="copy the rows of finished runs of the language model")
+    language.add_argument("store", type=Path, help="the store that has them")
+    language.add_argument(
+        "--scale", default="laptop", choices=[n for n, each in language_scales().items() if each.decides]
+    )
     given = parser.parse_args(arguments)
-    if given.kind == "rows":
+    if given.kind == "language":
+        publish_language(Store.open(given.store, create=False), given.scale)
+    elif given.kind == "rows":
         publish_rows(Store.open(given.store, create=False), given.scale)
     else:
         publish_scoreboard(given.folder, parser)
@@ -61,6 +72,14 @@ def published_outcomes(board: Mapping[str, Any]) -> dict[str, Any]:
         assert each.first is not None
         found[each.claim.id] = [each.outcome, each.first.outcome]
     return {"scale": board["scale"]["name"], "verdicts": found}
+
+
+def publish_language(store: Store, scale: str) -> None:
+    """Copy the rows of finished runs of the language model; say which claims they decide."""
+    target = Store.open(HERE / ROWS / f"language-{scale}")
+    copy_rows(store, target)
+    for verdict in judge((), scale=scale, find=stored(target)):
+        print(f"{verdict.finding.claim.id}: {verdict.outcome}, {verdict.reason}")
 
 
 def publish_rows(store: Store, scale: str) -> None:

@@ -200,7 +200,7 @@ def test_settings_are_selected_on_the_tuning_seeds_alone(tmp_path: Path) -> None
             # On the test seeds the selected setting looks terrible: that must not matter.
             level = 50.0 + run.seed if is_test else 1.0 if is_best else 2.0
             losses = np.array([[8.0 * level], [2.0 * level], [level]])
-            store.write(chunk_of([run], run.evaluate_at, {m: losses for m in run.metrics}, {}, {}))
+            store.write(chunk_of([run], run.evaluate_at, dict.fromkeys(run.metrics, losses), {}, {}))
     results = Results.read(spec, store, table)
     assert results.selected("A") == (chosen, 0.2)
     assert results.seeds("A", 0.2) == (200, 201)
@@ -240,7 +240,7 @@ REFUSED_METHODS = [
 @pytest.mark.parametrize(("key", "rule", "value"), REFUSED)
 def test_bad_keys_are_refused_by_file_key_rule_and_value(key: str, rule: str, value: str) -> None:
     text = f"problem = 'logistic'\nsteps = 50\nseeds = 2\n{key}\n[[methods]]\noptimizer = 'SGD'\nlr = 1\n"
-    with pytest.raises(ValueError, match="mine.toml: ") as refused:
+    with pytest.raises(ValueError, match=r"mine\.toml: ") as refused:
         Spec.parse(text, where="mine.toml")
     assert rule in str(refused.value)
     assert value in str(refused.value)
@@ -249,7 +249,7 @@ def test_bad_keys_are_refused_by_file_key_rule_and_value(key: str, rule: str, va
 @pytest.mark.parametrize(("keys", "rule", "value"), REFUSED_METHODS)
 def test_bad_methods_are_refused_by_file_key_rule_and_value(keys: str, rule: str, value: str) -> None:
     text = f"problem = 'logistic'\nsteps = 50\nseeds = 2\n[[methods]]\noptimizer = 'SGD'\n{keys}\n"
-    with pytest.raises(ValueError, match="mine.toml: ") as refused:
+    with pytest.raises(ValueError, match=r"mine\.toml: ") as refused:
         Spec.parse(text, where="mine.toml")
     assert rule in str(refused.value)
     assert value in str(refused.value)
