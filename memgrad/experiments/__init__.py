@@ -7,9 +7,10 @@ require("memgrad.experiments", extra="lab", modules=("torch", "pydantic"))
 from memgrad.deprecation import deprecated_modules  # noqa: E402  # after the check
 from memgrad.experiments.comparison import Comparison, Curve  # noqa: E402
 from memgrad.experiments.driver import Outcome, execute, results_of  # noqa: E402
+from memgrad.experiments.planning.methods import Method  # noqa: E402
 from memgrad.experiments.planning.recipe import Recipe  # noqa: E402
 from memgrad.experiments.planning.runs import Run  # noqa: E402
-from memgrad.experiments.planning.spec import Evaluate, Method, Select, Spec  # noqa: E402
+from memgrad.experiments.planning.spec import Evaluate, Select, Spec  # noqa: E402
 from memgrad.experiments.results import Results  # noqa: E402
 from memgrad.experiments.storing.store import Store  # noqa: E402
 from memgrad.experiments.training.engines.local import LocalEngine  # noqa: E402

@@ -45,11 +45,12 @@ def test_list_says_what_there_is_and_what_is_cached(folder: Path, files: Path) -
     assert (row["cached"], row["path"]) == (True, str(folder / "digits.npz"))
 
 
-def test_the_list_names_the_papers_four_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_names_the_papers_four_sets_and_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     rows = json.loads(run("list", "--json").stdout)
     assert {row["name"]: row["rows"] for row in rows} == {
-        "covtype": 581_012, "mnist": 70_000, "fashion-mnist": 70_000, "cifar-10": 60_000
+        "covtype": 581_012, "mnist": 70_000, "fashion-mnist": 70_000, "cifar-10": 60_000,
+        "sotu": 10_761_645, "shakespeare": 5_057_239,
     }  # fmt: skip
 
 

@@ -9,10 +9,11 @@ from itertools import groupby, pairwise
 from typing import Any, final
 
 from memgrad.experiments.digests import digest_of_runs
+from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.recipe import Recipe
 from memgrad.experiments.planning.runs import AT, Run
-from memgrad.experiments.planning.spec import Method, Spec
+from memgrad.experiments.planning.spec import Spec
 from memgrad.problems.problem import STEP_NORM
 
 Table = dict[str, dict[float, dict[int, Run]]]

@@ -11,9 +11,10 @@ from typing import Any, final
 import torch
 
 from memgrad.experiments.driver import selected_step_sizes
+from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.plan import RunGroup, expand, remaining, run_groups_of, runs_in
 from memgrad.experiments.planning.problem_choice import Facts, facts_about
-from memgrad.experiments.planning.spec import Method, Spec
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.train import Training
 from memgrad.problems import Problem

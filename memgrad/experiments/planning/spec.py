@@ -35,8 +35,6 @@ from memgrad.user_code import beside
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Times = Annotated[int, Field(ge=2, le=100_000)]
 
-__all__ = ["Evaluate", "Method", "Select", "Spec"]
-
 
 class Evaluate(Strict):
     """When metrics are evaluated: at the start, at the end, and in between.

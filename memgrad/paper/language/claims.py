@@ -11,12 +11,9 @@ import numpy as np
 
 from memgrad.experiments.results import Results
 from memgrad.paper.claims import Claim
-from memgrad.paper.language.stages import share_name
+from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SECOND_TEXT, share_name
 from memgrad.paper.language.study import (
-    ADAMW,
     LEVEL,
-    MIXTURE,
-    SECOND_TEXT,
     Array,
     Study,
     Unfinished,
@@ -134,8 +131,8 @@ def l3(study: Study) -> Finding:
     """The memory alone."""
     reference = study.at_long((1.0,))
     whole = log_difference(reference, MIXTURE, ADAMW)
-    adamw = np.log(reference.final(ADAMW, "validation_loss"))
-    alone = {name: np.log(study.ablations.final(name, "validation_loss")) - adamw for name in study.ablations.methods}
+    adamw = np.log(reference.final(ADAMW, METRIC))
+    alone = {name: np.log(study.ablations.final(name, METRIC)) - adamw for name in study.ablations.methods}
     excess = alone["memory alone"] - 2 / 3 * whole
     numbers = [interval(excess, name="log loss of the memory alone, minus 2/3 of the whole gain")]
     numbers += [_ratio(f"loss {name} / {ADAMW}", each) for name, each in (("mixture", whole), *alone.items())]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SAVINGS, SECOND_TEXT, Grid, Stages, Winners
+from memgrad.paper.language.stages import ADAMW, METRIC, SAVINGS, Grid, Stages, Winners
 from memgrad.paper.rules import mean_and_error, p_below
 
 Array = NDArray[np.float64]
@@ -133,6 +133,3 @@ def p_below_zero(differences: Array) -> float:
 def is_below(differences: Array, level: float) -> bool:
     """Whether the mean is shown to lie below 0 at a level."""
     return p_below_zero(differences) <= level
-
-
-__all__ = ["ADAMW", "LEVEL", "METRIC", "MIXTURE", "SECOND_TEXT", "Find", "Study", "Unfinished"]
