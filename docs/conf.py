@@ -22,6 +22,7 @@ extensions = [
     "audit_gallery",
     "docstrings",
     "doctest_blocks",
+    "explorer_gallery",
     "explorer_page",
     "mathml",
     "page_figures",

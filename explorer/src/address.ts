@@ -1,16 +1,36 @@
 /** A view as the part of the address after #, and back. What is out of range is clamped, and said. */
 
 import { landscape, type LandscapeName } from "./landscape";
-import { presetState } from "./presets";
-import { RANGES, SHOWN, WHOLE, type NumberName, type Shown, type State, type Theme } from "./state";
-import { clamp, parseMemory } from "./textform";
+import { sceneState } from "./scenes";
+import {
+  HISTORIES,
+  PANELS,
+  RANGES,
+  SHADES,
+  SHOWN,
+  WHOLE,
+  type NumberName,
+  type Shown,
+  type State,
+  type Theme,
+} from "./state";
+import { ATLAS, type AtlasName } from "./atlas";
+import { clamp, parseMixture } from "./textform";
 
 const LANDSCAPES: readonly LandscapeName[] = ["quadratic", "quartic", "logcosh", "valley"];
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
+const CHOICES = {
+  f: LANDSCAPES,
+  theme: THEMES,
+  panel: PANELS,
+  history: HISTORIES,
+  shade: SHADES,
+  family: Object.keys(ATLAS) as AtlasName[],
+} as const;
 
-/** Only what differs from the story's step is written, so that addresses stay short. */
+/** Only what differs from the story's scene is written, so that addresses stay short. */
 export function writeAddress(state: State): string {
-  const base = presetState(state.step);
+  const base = sceneState(state.step);
   const words = [`step=${state.step}`];
   for (const [name, value] of Object.entries(state)) {
     const text = textOf(value);
@@ -19,9 +39,11 @@ export function writeAddress(state: State): string {
   return `#${words.join("&")}`;
 }
 
+/** As short as an address allows: mixtures without their spaces, and signs that need no code as they are. */
 function textOf(value: State[keyof State]): string {
   if (Array.isArray(value)) return value.join(",") || "none";
-  return encodeURIComponent(String(value)).replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%3D", "=");
+  const codes: Readonly<Record<string, string>> = { "%3A": ":", "%2C": ",", "%3D": "=", "%2B": "+", "%5E": "^" };
+  return encodeURIComponent(String(value).replaceAll(" ", "")).replace(/%3A|%2C|%3D|%2B|%5E/g, (code) => codes[code]);
 }
 
 /** The view of an address, and a sentence about everything in it that could not be shown as written. */
@@ -34,14 +56,15 @@ export function readAddress(hash: string): { state: State; complaints: string[] 
     if (word !== "") words.set(at < 0 ? word : word.slice(0, at), at < 0 ? "" : decode(word.slice(at + 1)));
   }
   const step = words.has("step") ? readNumber("step", words.get("step")!, 1, complain) : 1;
-  const base = presetState(step);
+  const base = sceneState(step);
   const state: { -readonly [Name in keyof State]: State[Name] } = { ...base };
   for (const [name, text] of words) {
     if (name === "step") continue;
     else if (name === "memory") state.memory = readMemory(text, base.memory, complain);
-    else if (name === "f") state.f = readChoice("f", text, LANDSCAPES, base.f, complain);
-    else if (name === "theme") state.theme = readChoice("theme", text, THEMES, base.theme, complain);
-    else if (name === "show") state.show = readShown(text, complain);
+    else if (Object.hasOwn(CHOICES, name)) {
+      const key = name as keyof typeof CHOICES;
+      Object.assign(state, { [key]: readChoice(key, text, CHOICES[key], base[key], complain) });
+    } else if (name === "show") state.show = readShown(text, complain);
     else if (Object.hasOwn(RANGES, name)) {
       state[name as NumberName] = readNumber(name as NumberName, text, base[name as NumberName], complain);
     } else complain(`${name}: the page has no such setting, so it is ignored.`);
@@ -72,7 +95,7 @@ function readNumber(name: NumberName, text: string, fallback: number, complain: 
 
 function readMemory(text: string, fallback: string, complain: (message: string) => void): string {
   try {
-    return parseMemory(text, complain).text;
+    return parseMixture(text, complain).text;
   } catch (error) {
     complain(`memory: ${(error as Error).message}, so ${fallback} is shown.`);
     return fallback;

@@ -20,7 +20,7 @@ export interface BoundedLoss {
 }
 
 export function boundOf(
-  memory: Memory,
+  memory: Memory | null,
   lr: number,
   f: Landscape,
   start: readonly [number, number],
@@ -28,6 +28,7 @@ export function boundOf(
   steps: number,
 ): BoundedLoss {
   const no = (because: string): BoundedLoss => ({ values: null, because });
+  if (memory === null) return no("The theorem covers memories with gain 1, and this mixture amplifies.");
   if (memory.family !== "poly") return no("The theorem covers polynomial memory only: choose it, with p ≥ 2.");
   // b_1 = 1/(1+p)
   const p = memory.fresh(1) / memory.decay(1);

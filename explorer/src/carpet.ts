@@ -3,12 +3,12 @@
 import { scaleLinear } from "d3-scale";
 
 import { describe } from "./announce";
-import type { Memory } from "./memory";
-import { weights } from "./passport";
+import { mixtureWeights, type Mixture } from "./mixture";
+import { short } from "./numbers";
 import { colorOf } from "./palette";
 import { Plot } from "./plot";
 
-const SIZE = 200;
+const SIZE = 160;
 
 export class Carpet {
   readonly #plot: Plot;
@@ -20,11 +20,11 @@ export class Carpet {
     this.#image.width = this.#image.height = SIZE;
   }
 
-  draw(memory: Memory, k: number, steps: number): void {
+  draw(mixture: Mixture, k: number, steps: number, isEqual: boolean): void {
     const plot = this.#plot;
     if (!plot.begin()) return;
-    const key = `${memory.text} ${steps} ${colorOf("--memory")}`;
-    if (key !== this.#made) this.#weave(memory, steps);
+    const key = `${mixture.text} ${steps} ${isEqual} ${colorOf("--memory")}`;
+    if (key !== this.#made) this.#weave(mixture, steps, isEqual);
     this.#made = key;
     const x = scaleLinear([0, steps], [plot.left, plot.right]);
     const y = scaleLinear([0, steps], [plot.top, plot.bottom]);
@@ -36,6 +36,12 @@ export class Carpet {
     plot.marker({ marker: "circle", color: "--ink" }, x(k), y(k), 4.5);
     const isLow = y(k) > plot.bottom - 14;
     plot.label(`k = ${k}`, x(k) + 9, isLow ? y(k) - 16 : y(k), "--ink");
+    plot.readBy((px, py) => {
+      const [j, row] = [Math.round(x.invert(px)), Math.round(y.invert(py))];
+      if (j < 0 || row > steps || j > row) return null;
+      const weight = mixtureWeights(mixture, row, isEqual)[j];
+      return { x: px, y: py, lines: [`gradient ${j} in step ${row}`, `weight ${short(weight)}`] };
+    });
     describe(
       plot.canvas,
       "Triangular heat map of all weights: one row a step, one column a past gradient. " +
@@ -43,13 +49,13 @@ export class Carpet {
     );
   }
 
-  #weave(memory: Memory, steps: number): void {
+  #weave(mixture: Mixture, steps: number, isEqual: boolean): void {
     const context = this.#image.getContext("2d")!;
     const image = context.createImageData(SIZE, SIZE);
     const [red, green, blue] = channels(colorOf("--memory"));
     for (let row = 0; row < SIZE; row++) {
       const k = Math.round(((row + 0.5) / SIZE) * steps);
-      const w = weights(memory, k);
+      const w = mixtureWeights(mixture, k, isEqual);
       for (let column = 0; column < SIZE; column++) {
         const j = Math.floor(((column + 0.5) / SIZE) * steps);
         if (j > k) break;

@@ -10,6 +10,8 @@ interface SliderOptions {
   readonly label: string;
   /** The values that the slider stops at, increasing. */
   readonly values: readonly number[];
+  /** Instead of them: whole numbers from 0 to this one, which may change. */
+  readonly last?: () => number;
   readonly get: () => number;
   readonly set: (value: number) => void;
   readonly text: (value: number) => string;
@@ -22,27 +24,30 @@ function freshId(): string {
   return `control-${count++}`;
 }
 
-export function slider({ label, values, get, set, text, hint }: SliderOptions): Control {
+export function slider({ label, values, last, get, set, text, hint }: SliderOptions): Control {
   const id = freshId();
   const element = document.createElement("div");
   element.className = "slider";
   element.innerHTML = `<label for="${id}">${label}</label><output for="${id}"></output>
-    <input id="${id}" type="range" min="0" max="${values.length - 1}" step="1">`;
+    <input id="${id}" type="range" min="0" max="${last === undefined ? values.length - 1 : last()}" step="1">`;
   const input = element.querySelector("input")!;
   const output = element.querySelector("output")!;
   if (hint !== undefined) input.title = hint;
-  input.addEventListener("input", () => set(values[Number(input.value)]));
-  let shown = NaN;
+  input.addEventListener("input", () => set(last === undefined ? values[Number(input.value)] : Number(input.value)));
+  let shown = "";
   return {
     element,
     show() {
       const value = get();
-      if (Object.is(value, shown)) return;
-      shown = value;
-      input.value = String(nearest(values, value));
-      output.textContent = text(value);
-      input.setAttribute("aria-valuetext", text(value));
-      input.style.setProperty("--filled", `${(100 * Number(input.value)) / (values.length - 1)}%`);
+      const most = last === undefined ? values.length - 1 : last();
+      const words = text(value);
+      if (`${value} ${most}` === shown) return;
+      shown = `${value} ${most}`;
+      if (input.max !== String(most)) input.max = String(most);
+      input.value = String(last === undefined ? nearest(values, value) : value);
+      output.textContent = words;
+      input.setAttribute("aria-valuetext", words);
+      input.style.setProperty("--filled", `${(100 * Number(input.value)) / most}%`);
     },
   };
 }
@@ -82,15 +87,17 @@ export function choice<Choice extends string>({ legend, choices, get, set }: Cho
 
 interface SwitchOptions {
   readonly label: string;
+  readonly hint?: string;
   readonly get: () => boolean;
   readonly set: (on: boolean) => void;
 }
 
-export function toggle({ label, get, set }: SwitchOptions): Control {
+export function toggle({ label, hint, get, set }: SwitchOptions): Control {
   const element = document.createElement("label");
   element.className = "toggle";
   element.innerHTML = `<input type="checkbox"><span>${label}</span>`;
   const input = element.querySelector("input")!;
+  if (hint !== undefined) element.title = hint;
   input.addEventListener("change", () => set(input.checked));
   return {
     element,

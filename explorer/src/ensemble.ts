@@ -1,7 +1,7 @@
 /** Many noisy runs of one method, and the mean and spread of f over them. */
 
 import type { Landscape } from "./landscape";
-import { run, type MethodName, type Setting } from "./methods";
+import { run, type Schedule } from "./methods";
 
 /** Steps at which the spread is known: more could not be told apart on a screen. */
 const POINTS = 160;
@@ -19,16 +19,15 @@ export interface Ensemble {
 }
 
 export function ensemble(
-  method: MethodName,
-  setting: Setting,
+  schedule: Schedule,
   f: Landscape,
   start: readonly [number, number],
-  steps: number,
   sigma: number,
   noise: Float32Array,
   runs: number,
 ): Ensemble {
-  const x = run(method, setting, f, start, steps, sigma, noise, runs);
+  const { steps } = schedule;
+  const x = run(schedule, f, start, sigma, noise, runs);
   const n = Math.min(POINTS, steps);
   const at = Array.from({ length: n + 1 }, (_, i) => Math.round((i * steps) / n));
   const mean = new Float64Array(steps + 1);

@@ -4,25 +4,37 @@ import "./style.css";
 
 import { readAddress, writeAddress } from "./address";
 import { Announcer } from "./announce";
+import { Engine } from "./engine";
 import { functions } from "./golden";
 import { readColors } from "./palette";
-import { EnsemblePanel } from "./panels/ensemble";
-import { LandscapePanel } from "./panels/landscape";
-import { MemoryPanel } from "./panels/memory";
-import { find, type Panel } from "./panels/panel";
+import { ClocksPanel } from "./panels/clocks";
+import { DescentPanel } from "./panels/descent";
+import { MapPanel } from "./panels/map";
+import { ModesPanel } from "./panels/modes";
+import { NoisePanel } from "./panels/noise";
+import { find, isInDocs, type Panel } from "./panels/panel";
+import { PowerLawPanel } from "./panels/powerlaw";
 import { Story } from "./panels/story";
-import { TimeWarpPanel } from "./panels/timewarp";
+import { Tabs } from "./panels/tabs";
 import { Transport } from "./panels/transport";
-import { PRESETS } from "./presets";
+import { WeightsPanel } from "./panels/weights";
+import { explainTerms } from "./reader";
+import { SCENES } from "./scenes";
 import type { State, Theme } from "./state";
 import { Store } from "./store";
 import { Terrain } from "./terrain";
+import { mixtureFromText } from "./model";
+import { torchLine } from "./torchline";
 
 const ADDRESS_DELAY = 250;
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
-/** Where the story stands beside the panels, it stays in sight while they scroll; see style.css. */
-const storyStays = window.matchMedia("(min-width: 1081px)");
+/** Where the story stands above its panel instead of beside it; see style.css. */
+const narrow = window.matchMedia("(max-width: 1000px)");
+/** How far the box of a superscript ends above that of its letter, in em. */
+const SUPERSCRIPT = 0.27;
+/** Complaints about a link that are shown; more would hide the page. */
+const MOST_NOTICES = 4;
 
 let addressTimer = 0;
 let written = "";
@@ -34,19 +46,30 @@ const transport = new Transport(store, () => {
   writeAddressSoon();
   announcer.now(summary());
 });
-const story = new Story(store, () => {
-  complain([]);
-  showTold(calm.matches ? "auto" : "smooth");
-  // Reduced motion: the view stands at the step it was made for.
-  if (!calm.matches) transport.play(0);
-});
+const engine = new Engine(() => store.redraw());
 const terrain = new Terrain();
 const panels: readonly Panel[] = [
-  story,
-  new MemoryPanel(store),
-  new LandscapePanel(store, terrain),
-  new EnsemblePanel(store, terrain),
-  new TimeWarpPanel(store, terrain),
+  // The story first: it moves controls into the panel that is then drawn.
+  new Story(store, narrow, replaceAddress, (isNew) => {
+    complain([]);
+    store.drawNow();
+    showTold(calm.matches ? "auto" : "smooth");
+    pushAddress();
+    transport.pause();
+    // Reduced motion: the view stands at the step it was made for.
+    if (isNew && !calm.matches && SCENES[store.state.step - 1].plays) transport.play(0);
+  }),
+  new Tabs(store, replaceAddress, () => {
+    store.drawNow();
+    pushAddress();
+  }),
+  new DescentPanel(store, terrain),
+  new WeightsPanel(store),
+  new ModesPanel(store),
+  new NoisePanel(store, terrain, engine),
+  new ClocksPanel(store, terrain),
+  new MapPanel(store, engine),
+  new PowerLawPanel(store, engine),
   transport,
 ];
 
@@ -60,8 +83,10 @@ function summary(): string {
 function complain(messages: readonly string[]): void {
   const notices = find("notices");
   notices.hidden = messages.length === 0;
+  const more = messages.length - MOST_NOTICES;
+  const shown = more > 0 ? [...messages.slice(0, MOST_NOTICES), `and ${more} more.`] : messages;
   find("notices-list").replaceChildren(
-    ...messages.map((message) => {
+    ...shown.map((message) => {
       const item = document.createElement("li");
       item.textContent = message;
       return item;
@@ -69,16 +94,19 @@ function complain(messages: readonly string[]): void {
   );
 }
 
-/** Shows a panel. Not by scrollIntoView, which would also scroll a page that this one is part of. */
-function scrollTo(panel: HTMLElement, behavior: ScrollBehavior): void {
-  const top = panel.getBoundingClientRect().top + window.scrollY;
-  const isSeenFromTheTop = storyStays.matches && top < window.innerHeight / 2;
-  window.scrollTo({ top: isSeenFromTheTop ? 0 : top - 16, behavior });
+/** Shows an element from its top. Not by scrollIntoView, which would also scroll a page that this one is part of. */
+function scrollTo(element: HTMLElement, behavior: ScrollBehavior): void {
+  window.scrollTo({ top: Math.max(0, element.getBoundingClientRect().top + window.scrollY - 8), behavior });
 }
 
-/** Shows the panel of the story's step, where the story stays in sight. */
+/** Brings what the scene tells into view: its words and its figure, or the figure alone where there is no room. */
 function showTold(behavior: ScrollBehavior): void {
-  if (storyStays.matches) scrollTo(find(`panel-${PRESETS[store.state.step - 1].panel}`), behavior);
+  const figure = find(`panel-${store.state.panel}`).querySelector<HTMLElement>(".figures figure")!;
+  const story = find("story");
+  const bottom = figure.getBoundingClientRect().bottom - story.getBoundingClientRect().top;
+  const room = window.innerHeight - find("transport").offsetHeight;
+  if (!narrow.matches) window.scrollTo({ top: 0, behavior });
+  else scrollTo(bottom > room ? figure : story, behavior);
 }
 
 function showTheme(theme: Theme): void {
@@ -93,10 +121,22 @@ function showTheme(theme: Theme): void {
 /** Browsers refuse more than about three changes of the address a second. */
 function writeAddressSoon(): void {
   window.clearTimeout(addressTimer);
-  addressTimer = window.setTimeout(() => {
-    written = writeAddress(store.state);
-    history.replaceState(null, "", written);
-  }, ADDRESS_DELAY);
+  addressTimer = window.setTimeout(replaceAddress, ADDRESS_DELAY);
+}
+
+function replaceAddress(): void {
+  window.clearTimeout(addressTimer);
+  written = writeAddress(store.state);
+  history.replaceState(null, "", written);
+}
+
+/** A scene or a panel that a reader chose is one step back in the browser’s history. */
+function pushAddress(): void {
+  window.clearTimeout(addressTimer);
+  const address = writeAddress(store.state);
+  if (address === location.hash) return;
+  written = address;
+  history.pushState(null, "", written);
 }
 
 let drawn: State | null = null;
@@ -116,13 +156,13 @@ find("theme").addEventListener("click", () => {
 dark.addEventListener("change", () => store.redraw());
 find("notices-close").addEventListener("click", () => complain([]));
 find("copy").addEventListener("click", () => void copyLink());
-for (const link of document.querySelectorAll<HTMLAnchorElement>("a[href^='#panel-']")) {
+for (const link of document.querySelectorAll<HTMLAnchorElement>("a[href='#panels']")) {
   link.addEventListener("click", (event) => {
     // The address holds the view, so it must not become that of an anchor.
     event.preventDefault();
-    const panel = find(link.hash.slice(1));
-    scrollTo(panel, calm.matches ? "auto" : "smooth");
-    panel.querySelector<HTMLElement>("h2")!.focus({ preventScroll: true });
+    const panel = find(`panel-${store.state.panel}`);
+    scrollTo(panel, "auto");
+    panel.querySelector<HTMLElement>("h3")!.focus({ preventScroll: true });
   });
 }
 window.addEventListener("hashchange", () => {
@@ -131,10 +171,20 @@ window.addEventListener("hashchange", () => {
   transport.pause();
   store.set(read.state);
   complain(read.complaints);
+  store.drawNow();
+  showTold("auto");
+});
+document.addEventListener("read", (event) => announcer.now((event as CustomEvent<string>).detail));
+explainTerms();
+for (const link of document.querySelectorAll<HTMLElement>(".docs-link")) link.hidden = !isInDocs;
+document.addEventListener("click", (event) => {
+  // Within a frame of the documentation, links lead out of it.
+  const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("a[href]") : null;
+  if (link !== null && window.top !== window && !link.getAttribute("href")!.startsWith("#")) link.target = "_top";
 });
 document.addEventListener("keydown", (event) => {
   // Space plays and pauses wherever it does nothing else.
-  const busy = (event.target as HTMLElement).closest("input, button, select, a, summary, [tabindex='0']");
+  const busy = (event.target as HTMLElement).closest("input, button, select, a, summary, [role='slider']");
   if (event.key === " " && busy === null) {
     event.preventDefault();
     find("play").click();
@@ -142,8 +192,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 async function copyLink(): Promise<void> {
-  written = writeAddress(store.state);
-  history.replaceState(null, "", written);
+  replaceAddress();
   const button = find("copy");
   const say = (words: string) => {
     find("copy-text").textContent = words;
@@ -160,7 +209,21 @@ async function copyLink(): Promise<void> {
   }
 }
 
+/** Without a maths font superscripts hang a line above: measure one, and lower them by what is too much. */
+function mendSuperscripts(): void {
+  const probe = document.createElement("p");
+  probe.innerHTML = tex`x^2`;
+  document.body.append(probe);
+  const [base, raised] = [...probe.querySelector("msup")!.children].map((each) => each.getBoundingClientRect());
+  const size = Number.parseFloat(getComputedStyle(probe.querySelector("math")!).fontSize);
+  probe.remove();
+  // With a maths font the raised box ends about a third of the letters above the line they stand on.
+  const excess = (base.bottom - raised.bottom) / size - SUPERSCRIPT;
+  if (excess > 0.1) document.documentElement.style.setProperty("--sup-drop", `${excess.toFixed(2)}em`);
+}
+
 readColors();
+mendSuperscripts();
 complain(complaints);
 store.drawNow();
 showTold("instant");
@@ -179,6 +242,8 @@ window.memgradExplorer = {
   /** Milliseconds from the start of loading to the end of the first drawing. */
   firstDraw,
   frameTimes: () => [...store.frameTimes],
+  isIdle: () => engine.isIdle,
+  torchLine: (text: string, lr: number) => torchLine(mixtureFromText(text), lr),
   address: () => writeAddress(store.state),
   read: (hash: string) => readAddress(hash),
 };

@@ -1,17 +1,19 @@
 /** What the panels draw, computed from the state, and computed again only when what it depends on has changed. */
 
 import { boundOf } from "./bounds";
-import { ensemble } from "./ensemble";
-import { polynomial } from "./families";
+import { ensemble, type Ensemble } from "./ensemble";
+import { instantaneous, polynomial } from "./families";
 import { gradientFlow, heavyBallFlow, memoryFlow, warpedFlow } from "./flow";
 import { landscape, type Landscape } from "./landscape";
 import { inTimeOf, type Memory } from "./memory";
-import { METHODS, NESTEROV_VISCOSITY, run, type MethodName, type Setting } from "./methods";
-import { expectedLoss, flowVariance, hasFiniteVariance } from "./moments";
+import { METHODS, NESTEROV_VISCOSITY, mixtureFor, run, scheduleOf, type MethodName, type Schedule } from "./methods";
+import { SGD, histories, mixturePassport, mixtureWeights, type Mixture } from "./mixture";
+import { lossParts, modesOf } from "./modes";
+import { expectedLoss, flowVariance, hasFiniteVariance, methodMoments } from "./moments";
 import { normals } from "./noise";
-import { passport, weights } from "./passport";
+import { passport } from "./passport";
 import type { State } from "./state";
-import { parseMemory } from "./textform";
+import { parseMixture } from "./textform";
 import { polynomialWarp, timeWarp, type TimeWarp } from "./timewarp";
 
 /** The function, keeping its latest result for as long as its arguments stay the same. */
@@ -29,26 +31,76 @@ function forEachMethod<Made>(make: (method: MethodName) => Made): Record<MethodN
   return Object.fromEntries(METHODS.map((method) => [method, make(method)])) as Record<MethodName, Made>;
 }
 
-export const memoryOf = keepLatest((text: string): Memory => parseMemory(text));
-export const weightsAt = keepLatest(weights);
+export const mixtureFromText = keepLatest((text: string): Mixture => parseMixture(text));
 export const passportAt = keepLatest(passport);
 export const landscapeOf = keepLatest(landscape);
 const noiseOf = keepLatest((steps: number, runs: number, seed: number) => normals(2 * steps * runs, seed));
 
-/** A setting for a method that ignores the memory, so that its results outlive changes of the memory. */
-const NO_MEMORY = polynomial(1);
-
-function settingFor(method: MethodName, state: State): Setting {
-  const memory = method === "memory" ? memoryOf(state.memory) : NO_MEMORY;
-  return settings[method](memory, state.lr, method === "hb" ? state.momentum : 0);
+/** The mixture of the page. */
+export function mixtureOfState(state: State): Mixture {
+  return mixtureFromText(state.memory);
 }
-const settings = forEachMethod(() =>
-  keepLatest((memory: Memory, lr: number, momentum: number): Setting => ({ memory, lr, momentum })),
+
+/** The memory of the page, where it is one with gain 1; null where it is a mixture. */
+export function memoryOf(state: State): Memory | null {
+  return mixtureFromText(state.memory).memory;
+}
+
+/** The mixture of a method, the same object for as long as nothing changes that it depends on. */
+export function methodMixture(method: MethodName, state: State): Mixture {
+  return mixtures[method](method === "memory" ? mixtureOfState(state) : SGD, method === "hb" ? state.momentum : 0);
+}
+const mixtures = forEachMethod((method) =>
+  keepLatest((chosen: Mixture, momentum: number) => mixtureFor(method, chosen, momentum)),
 );
 
-const paths = forEachMethod((method) =>
-  keepLatest((setting: Setting, f: Landscape, x: number, y: number, steps: number, sigma: number, seed: number) =>
-    run(method, setting, f, [x, y], steps, sigma, sigma > 0 ? pathNoise(steps, seed) : null),
+/** The numbers of all steps of a method. */
+function scheduleFor(method: MethodName, state: State): Schedule {
+  return schedules[method](methodMixture(method, state), state.lr, state.steps, state.equal === 1);
+}
+const schedules = forEachMethod(() => keepLatest(scheduleOf));
+/** The same for steps of size 1, for those who count curvatures in units of the step size. */
+function unitSchedule(method: MethodName, state: State): Schedule {
+  return unitSchedules[method](methodMixture(method, state), 1, state.steps, state.equal === 1);
+}
+const unitSchedules = forEachMethod(() => keepLatest(scheduleOf));
+
+export function weightsOf(state: State): Float64Array {
+  return weightsAt(mixtureOfState(state), state.k, state.equal === 1);
+}
+const weightsAt = keepLatest(mixtureWeights);
+
+export function mixturePassportOf(state: State) {
+  return mixturePassportAt(mixtureOfState(state), state.k, state.equal === 1);
+}
+const mixturePassportAt = keepLatest(mixturePassport);
+
+export function historiesOf(method: MethodName, state: State) {
+  return pastOf[method](methodMixture(method, state), state.steps, state.equal === 1);
+}
+const pastOf = forEachMethod(() => keepLatest(histories));
+
+/** Errors and noise of a method by curvature. */
+export function modesFor(method: MethodName, state: State) {
+  return modesBy[method](unitSchedule(method, state));
+}
+const modesBy = forEachMethod(() => keepLatest(modesOf));
+
+/** The path of one curvature, in units of the step size: mean and variance. */
+export function pathOfCurvature(method: MethodName, state: State) {
+  return curvatures[method](unitSchedule(method, state), state.lam, 1, 1);
+}
+const curvatures = forEachMethod(() => keepLatest(methodMoments));
+
+/** The loss of this memory as the sum over curvatures that it is. */
+export function lossPartsOf(state: State) {
+  return lossPartsBy(scheduleFor("memory", state), state.kappa, state.noise);
+}
+const lossPartsBy = keepLatest(lossParts);
+
+const paths = forEachMethod(() =>
+  keepLatest((schedule: Schedule, f: Landscape, x: number, y: number, sigma: number, seed: number) =>
+    run(schedule, f, [x, y], sigma, sigma > 0 ? pathNoise(schedule.steps, seed) : null),
   ),
 );
 const pathNoise = keepLatest((steps: number, seed: number) => normals(2 * steps, seed));
@@ -56,12 +108,14 @@ const pathNoise = keepLatest((steps: number, seed: number) => normals(2 * steps,
 /** All iterates of one run of a method: x_0, y_0, x_1, y_1, ... */
 export function pathOf(method: MethodName, state: State): Float64Array {
   const f = landscapeOf(state.f, state.kappa);
-  return paths[method](settingFor(method, state), f, state.x, state.y, state.steps, state.noise, state.seed);
+  return paths[method](scheduleFor(method, state), f, state.x, state.y, state.noise, state.seed);
 }
 
-/** The memory's path in continuous time at t = k lr, k = 0, ..., K; null where it has no memory function. */
+/** The memory's path in continuous time at t = k lr, k = 0, ..., K; null for mixtures and where m is unknown. */
 export function odeOf(state: State): Float64Array | null {
-  return ode(memoryOf(state.memory), landscapeOf(state.f, state.kappa), state.x, state.y, state.lr, state.steps);
+  const memory = memoryOf(state);
+  if (memory === null) return null;
+  return ode(memory, landscapeOf(state.f, state.kappa), state.x, state.y, state.lr, state.steps);
 }
 const ode = keepLatest((memory: Memory, f: Landscape, x: number, y: number, lr: number, steps: number) => {
   const times = timesOf(steps, lr);
@@ -71,30 +125,29 @@ const ode = keepLatest((memory: Memory, f: Landscape, x: number, y: number, lr: 
   return later === null ? null : Float64Array.of(x, y, ...later);
 });
 
-const ensembles = forEachMethod((method) =>
-  keepLatest(
-    (setting: Setting, f: Landscape, x: number, y: number, steps: number, sigma: number, seed: number, runs: number) =>
-      ensemble(method, setting, f, [x, y], steps, sigma, noiseOf(steps, runs, seed), runs),
+const ensembles = forEachMethod(() =>
+  keepLatest((schedule: Schedule, f: Landscape, x: number, y: number, sigma: number, seed: number, runs: number) =>
+    ensemble(schedule, f, [x, y], sigma, noiseOf(schedule.steps, runs, seed), runs),
   ),
 );
 
 /** Many noisy runs of a method. Seeds differ from those of the single run, so that it is none of them. */
-export function ensembleOf(method: MethodName, state: State) {
+export function ensembleOf(method: MethodName, state: State): Ensemble {
   const f = landscapeOf(state.f, state.kappa);
-  const { x, y, steps, noise, seed, runs } = state;
-  return ensembles[method](settingFor(method, state), f, x, y, steps, noise, seed + 20_000, runs);
+  const { x, y, noise, seed, runs } = state;
+  return ensembles[method](scheduleFor(method, state), f, x, y, noise, seed + 20_000, runs);
 }
 
-const losses = forEachMethod((method) =>
-  keepLatest((setting: Setting, f: Landscape, x: number, y: number, sigma: number, steps: number) =>
-    f.spectrum === null ? null : expectedLoss(method, setting, f.spectrum, [x, y], sigma, steps),
+const losses = forEachMethod(() =>
+  keepLatest((schedule: Schedule, f: Landscape, x: number, y: number, sigma: number) =>
+    f.spectrum === null ? null : expectedLoss(schedule, f.spectrum, [x, y], sigma),
   ),
 );
 
 /** E f(x_k) exactly, on a quadratic. */
 export function exactLossOf(method: MethodName, state: State): Float64Array | null {
   const f = landscapeOf(state.f, state.kappa);
-  return losses[method](settingFor(method, state), f, state.x, state.y, state.noise, state.steps);
+  return losses[method](scheduleFor(method, state), f, state.x, state.y, state.noise);
 }
 
 /** Times 1, ..., K of methods whose steps take the time `step`. */
@@ -127,9 +180,9 @@ function lossOf(f: Landscape, mean: Float64Array, variances: Variances, volatili
 /** E f(X(k lr)) of MG-SDE, on a quadratic. The volatility that models steps of size lr is sqrt(lr) sigma. */
 export function flowLossOf(state: State): Float64Array | null {
   const f = landscapeOf(state.f, state.kappa);
-  const mean = odeOf(state);
-  if (mean === null) return null;
-  return flowLoss(f, mean, memoryVariances(memoryOf(state.memory), f, state.lr, state.steps), state.lr, state.noise);
+  const [memory, mean] = [memoryOf(state), odeOf(state)];
+  if (memory === null || mean === null) return null;
+  return flowLoss(f, mean, memoryVariances(memory, f, state.lr, state.steps), state.lr, state.noise);
 }
 const flowLoss = keepLatest((f: Landscape, mean: Float64Array, variances: Variances, lr: number, noise: number) =>
   lossOf(f, mean, variances, Math.sqrt(lr) * noise),
@@ -163,10 +216,10 @@ const nesterovVariances = keepLatest((f: Landscape, lr: number, steps: number): 
 
 export function boundFor(state: State) {
   const f = landscapeOf(state.f, state.kappa);
-  return bound(memoryOf(state.memory), state.lr, f, state.x, state.y, state.noise, state.steps);
+  return bound(memoryOf(state), state.lr, f, state.x, state.y, state.noise, state.steps);
 }
 const bound = keepLatest(
-  (memory: Memory, lr: number, f: Landscape, x: number, y: number, noise: number, steps: number) =>
+  (memory: Memory | null, lr: number, f: Landscape, x: number, y: number, noise: number, steps: number) =>
     boundOf(memory, lr, f, [x, y], noise, steps),
 );
 
@@ -194,7 +247,7 @@ export function warpEnd(state: State): number {
 
 export function warpedOf(state: State): Warped | null {
   const f = landscapeOf(state.f, state.kappa);
-  return warped(memoryOf(state.memory), f, state.x, state.y, state.lr, warpEnd(state), state.warp);
+  return warped(memoryOf(state) ?? NONE, f, state.x, state.y, state.lr, warpEnd(state), state.warp);
 }
 const warped = keepLatest(
   (memory: Memory, f: Landscape, x: number, y: number, lr: number, end: number, share: number): Warped | null => {
@@ -221,6 +274,7 @@ const clock = keepLatest((end: number) =>
   Float64Array.from({ length: WARP_POINTS + 1 }, (_, i) => (end * i) / WARP_POINTS),
 );
 const LINEAR = polynomial(2);
+const NONE = instantaneous();
 const warpFor = keepLatest((memory: Memory, lr: number): { warp: TimeWarp; chosen: Memory } => {
   const warp = timeWarp(memory, inTimeOf(memory, lr), lr);
   return warp === null ? { warp: polynomialWarp(2), chosen: LINEAR } : { warp, chosen: memory };

@@ -1,7 +1,7 @@
 /** Exact mean and variance on a quadratic: of the methods step by step, and of MG-SDE and HB-SDE in time. */
 
 import type { Memory, MemoryFunction } from "./memory";
-import { momentumAt, type MethodName, type Setting } from "./methods";
+import type { Schedule } from "./methods";
 import { integrate } from "./ode";
 
 /** Means and variances of one direction, k = 0, ..., K. */
@@ -10,68 +10,158 @@ export interface Moments {
   readonly variance: Float64Array;
 }
 
-/** One step of (x, a): both are linear in x, a and the noise. */
-type Matrix = readonly [xx: number, xa: number, ax: number, aa: number, noiseX: number, noiseA: number];
-
-function stepOf(method: MethodName, { memory, lr, momentum }: Setting, lam: number, k: number): Matrix {
-  switch (method) {
-    case "memory": {
-      const [b, f] = [memory.decay(k), memory.fresh(k)];
-      return [1 - lr * f * lam, -lr * b, f * lam, b, -lr * f, f];
-    }
-    case "sgd":
-      return [1 - lr * lam, 0, 0, 0, -lr, 0];
-    case "hb":
-      return [1 - lr * lam, momentum, -lr * lam, momentum, -lr, -lr];
-    case "nag": {
-      // a is the point z before the extrapolation.
-      const b = momentumAt(k + 1);
-      return [(1 + b) * (1 - lr * lam), -b, 1 - lr * lam, 0, -(1 + b) * lr, -lr];
-    }
-  }
+/**
+ * The moments of a method in a direction of curvature lam, for noise of standard deviation sigma.
+ *
+ * z = (x, u_1, ..., u_n) is linear in itself and the noise, so that its second moments follow a linear recursion.
+ */
+export function methodMoments(schedule: Schedule, lam: number, x0: number, sigma: number): Moments {
+  const { steps, decay } = schedule;
+  const mean = new Float64Array(steps + 1);
+  const variance = new Float64Array(steps + 1);
+  if (decay.length <= 1) oneBuffer(schedule, lam, x0, sigma, mean, variance);
+  else manyBuffers(schedule, lam, x0, sigma, mean, variance);
+  return { mean, variance };
 }
 
-/** The moments of a method in a direction of curvature lam, for noise of standard deviation sigma. */
-export function methodMoments(
-  method: MethodName,
-  setting: Setting,
+/** Written out, because the modes ask for it thousands of times a frame. */
+function oneBuffer(
+  { steps, instant, decay, fresh, push }: Schedule,
   lam: number,
   x0: number,
   sigma: number,
-  steps: number,
-): Moments {
-  const mean = new Float64Array(steps + 1);
-  const variance = new Float64Array(steps + 1);
-  let [x, a] = [x0, method === "nag" ? x0 : 0];
-  let [vxx, vxa, vaa] = [0, 0, 0];
+  mean: Float64Array,
+  variance: Float64Array,
+): void {
+  const has = decay.length === 1;
+  const noise = sigma * sigma;
+  let [x, u, vxx, vxu, vuu] = [x0, 0, 0, 0, 0];
   mean[0] = x0;
   for (let k = 0; k < steps; k++) {
-    const [xx, xa, ax, aa, nx, na] = stepOf(method, setting, lam, k);
-    [x, a] = [xx * x + xa * a, ax * x + aa * a];
-    [vxx, vxa, vaa] = [
-      xx * xx * vxx + 2 * xx * xa * vxa + xa * xa * vaa + (nx * sigma) ** 2,
-      xx * ax * vxx + (xx * aa + xa * ax) * vxa + xa * aa * vaa + nx * na * sigma * sigma,
-      ax * ax * vxx + 2 * ax * aa * vxa + aa * aa * vaa + (na * sigma) ** 2,
-    ];
+    const b = has ? decay[0][k] : 0;
+    const f = has ? fresh[0][k] : 0;
+    const e = has ? push[0][k] : 0;
+    const c = instant[k] + e * f;
+    const xx = 1 - c * lam;
+    const xu = -e * b;
+    const ux = f * lam;
+    const nextU = ux * x + b * u;
+    x = xx * x + xu * u;
+    u = nextU;
+    const nextXX = xx * xx * vxx + 2 * xx * xu * vxu + xu * xu * vuu + c * c * noise;
+    const nextXU = xx * ux * vxx + (xx * b + xu * ux) * vxu + xu * b * vuu - c * f * noise;
+    vuu = ux * ux * vxx + 2 * ux * b * vxu + b * b * vuu + f * f * noise;
+    vxx = nextXX;
+    vxu = nextXU;
     mean[k + 1] = x;
     variance[k + 1] = vxx;
   }
-  return { mean, variance };
+}
+
+function manyBuffers(
+  schedule: Schedule,
+  lam: number,
+  x0: number,
+  sigma: number,
+  mean: Float64Array,
+  variance: Float64Array,
+): void {
+  const n = schedule.decay.length;
+  const u = new Float64Array(n);
+  const second = new Float64Array((n + 1) ** 2);
+  const step = stepOf(schedule);
+  let x = (mean[0] = x0);
+  for (let k = 0; k < schedule.steps; k++) {
+    step.to(k);
+    const g = lam * x;
+    x -= step.newest * g;
+    for (let i = 0; i < n; i++) {
+      u[i] = step.b[i] * u[i] + step.f[i] * g;
+      x -= step.e[i] * u[i];
+    }
+    step.advance(second, 0, lam, sigma * sigma);
+    mean[k + 1] = x;
+    variance[k + 1] = second[0];
+  }
+}
+
+export interface Step {
+  newest: number;
+  readonly b: Float64Array;
+  readonly f: Float64Array;
+  readonly e: Float64Array;
+  /** Takes the numbers of step k. */
+  to(k: number): void;
+  /** Carries the second moments of (x, u_1, ..., u_n), a matrix from `at` on, over the step: g = lam x + noise. */
+  advance(second: Float64Array, at: number, lam: number, noise: number): void;
+}
+
+/** A step of any number of buffers: u' = b u + f g, x' = x - newest g - sum_i e_i u_i'. Nothing is allocated on the way. */
+export function stepOf({ instant, decay, fresh, push }: Schedule): Step {
+  const n = decay.length;
+  const [b, f, e] = [new Float64Array(n), new Float64Array(n), new Float64Array(n)];
+  /** E[x u_i'] and E[g u_i']. */
+  const [xu, gu] = [new Float64Array(n), new Float64Array(n)];
+  const row = n + 1;
+  return {
+    newest: 0,
+    b,
+    f,
+    e,
+    to(k) {
+      this.newest = instant[k];
+      for (let i = 0; i < n; i++) {
+        b[i] = decay[i][k];
+        f[i] = fresh[i][k];
+        e[i] = push[i][k];
+      }
+    },
+    advance(second, at, lam, noise) {
+      const { newest } = this;
+      const xx = second[at];
+      const gx = lam * xx;
+      const gg = lam * gx + noise;
+      for (let i = 0; i < n; i++) {
+        const before = second[at + i + 1];
+        xu[i] = b[i] * before + f[i] * gx;
+        gu[i] = b[i] * lam * before + f[i] * gg;
+      }
+      // With E[g u_i'] known: E[u_i' u_j'] = b_i b_j E[u_i u_j] + b_i f_j E[g u_i] + f_i E[g u_j'].
+      for (let i = 0; i < n; i++) {
+        const mine = lam * second[at + i + 1];
+        for (let j = i; j < n; j++) {
+          const here = at + (i + 1) * row + j + 1;
+          second[here] = b[i] * b[j] * second[here] + b[i] * f[j] * mine + f[i] * gu[j];
+          second[at + (j + 1) * row + i + 1] = second[here];
+        }
+      }
+      let next = xx - 2 * newest * gx + newest * newest * gg;
+      for (let i = 0; i < n; i++) {
+        let mixed = xu[i] - newest * gu[i];
+        next += -2 * e[i] * xu[i] + 2 * newest * e[i] * gu[i];
+        for (let j = 0; j < n; j++) {
+          const pair = second[at + (i + 1) * row + j + 1];
+          mixed -= e[j] * pair;
+          next += e[i] * e[j] * pair;
+        }
+        second[at + i + 1] = second[at + (i + 1) * row] = mixed;
+      }
+      second[at] = next;
+    },
+  };
 }
 
 /** E f(x_k) of a method on f = (lam_1 x^2 + lam_2 y^2)/2. */
 export function expectedLoss(
-  method: MethodName,
-  setting: Setting,
+  schedule: Schedule,
   spectrum: readonly [number, number],
   start: readonly [number, number],
   sigma: number,
-  steps: number,
 ): Float64Array {
-  const loss = new Float64Array(steps + 1);
+  const loss = new Float64Array(schedule.steps + 1);
   for (const i of [0, 1]) {
-    const { mean, variance } = methodMoments(method, setting, spectrum[i], start[i], sigma, steps);
-    for (let k = 0; k <= steps; k++) loss[k] += (spectrum[i] * (mean[k] ** 2 + variance[k])) / 2;
+    const { mean, variance } = methodMoments(schedule, spectrum[i], start[i], sigma);
+    for (let k = 0; k <= schedule.steps; k++) loss[k] += (spectrum[i] * (mean[k] ** 2 + variance[k])) / 2;
   }
   return loss;
 }

@@ -16,9 +16,8 @@ export function superscript(n: number): string {
   return [...String(n)].map((digit) => (digit === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)])).join("");
 }
 
-/** Ticks of a logarithmic axis: 1, 10, 100, but 10⁻⁴ where zeros would have to be counted. */
-export function powerOfTen(x: number): string {
+/** The exponent of a power of ten, or null where a number is none. */
+export function exponentOfTen(x: number): number | null {
   const exponent = Math.round(Math.log10(x));
-  if (Math.abs(x / 10 ** exponent - 1) > 1e-6) return "";
-  return exponent >= -2 && exponent <= 3 ? String(Number(x.toPrecision(1))) : `10${superscript(exponent)}`;
+  return Math.abs(x / 10 ** exponent - 1) > 1e-6 ? null : exponent;
 }

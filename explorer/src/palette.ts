@@ -17,7 +17,7 @@ export interface Style {
 export const STYLES: Readonly<Record<Shown, Style>> = {
   memory: { label: "this memory", color: "--memory", dash: [12.8, 3.2, 2, 3.2], width: 2.25, marker: "triangle" },
   sgd: { label: "SGD", color: "--sgd", dash: [], width: 2, marker: "circle" },
-  hb: { label: "heavy-ball", color: "--hb", dash: [7.4, 3.2], width: 2, marker: "square" },
+  hb: { label: "heavy ball", color: "--hb", dash: [7.4, 3.2], width: 2, marker: "square" },
   nag: { label: "Nesterov", color: "--nag", dash: [16, 4], width: 2, marker: "diamond" },
   ode: { label: "its ODE", color: "--ode", dash: [], width: 7, marker: "none" },
 };
@@ -40,6 +40,12 @@ export function readColors(): void {
     "--low",
     "--high",
     "--contour",
+    "--accent",
+    "--warn-ink",
+    "--map-far",
+    "--map-near",
+    "--exp",
+    "--memory-dark",
   ];
   known = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(name).trim()]));
 }

@@ -2,8 +2,9 @@
 
 import type { ScaleContinuousNumeric } from "d3-scale";
 
-import { powerOfTen, short } from "./numbers";
+import { exponentOfTen, short } from "./numbers";
 import { colorOf, type Style } from "./palette";
+import { Reader, type Read } from "./reader";
 
 export type Scale = ScaleContinuousNumeric<number, number>;
 
@@ -12,12 +13,19 @@ export interface Axes {
   readonly y: Scale;
   readonly xLabel: string;
   readonly yLabel: string;
+  readonly xIsLog?: boolean;
   readonly yIsLog?: boolean;
   readonly xTicks?: number;
   readonly yTicks?: number;
+  /** The ticks themselves, where a scale knows none that fit. */
+  readonly yValues?: readonly number[];
+  /** Without lines across, over pictures that they would hide. */
+  readonly isBare?: boolean;
 }
 
 export const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
+
+const SMALL_FONT = FONT.replace("12px", "9px");
 
 export interface Margin {
   readonly top: number;
@@ -37,6 +45,7 @@ export class Plot {
   readonly margin: Margin;
   width = 0;
   height = 0;
+  readonly reader: Reader;
   /** Whether any of it is on the screen, or nearly: what nobody sees is not drawn. */
   isVisible: boolean;
 
@@ -44,6 +53,7 @@ export class Plot {
     this.canvas = canvas;
     this.context = canvas.getContext("2d")!;
     this.margin = margin;
+    this.reader = new Reader(canvas);
     const box = canvas.getBoundingClientRect();
     this.isVisible = box.top < window.innerHeight + NEARLY && box.bottom > -NEARLY;
     new ResizeObserver(redraw).observe(canvas);
@@ -90,7 +100,26 @@ export class Plot {
     return true;
   }
 
-  axes({ x, y, xLabel, yLabel, yIsLog = false, xTicks = 5, yTicks = 4 }: Axes): void {
+  /** What hovering and the arrow keys read, until the next drawing. */
+  readBy(read: Read): void {
+    this.reader.read = (x, y) =>
+      x < this.left - 4 || x > this.right + 4 || y < this.top - 12 || y > this.bottom + 12 ? null : read(x, y);
+    this.reader.refresh();
+  }
+
+  axes(axes: Axes): void {
+    const {
+      x,
+      y,
+      xLabel,
+      yLabel,
+      xIsLog = false,
+      yIsLog = false,
+      xTicks = 5,
+      yTicks = 4,
+      yValues,
+      isBare = false,
+    } = axes;
     const c = this.context;
     c.lineWidth = 1;
     c.setLineDash([]);
@@ -98,26 +127,24 @@ export class Plot {
     c.fillStyle = colorOf("--muted");
     c.textBaseline = "middle";
     c.textAlign = "right";
-    for (const tick of y.ticks(yTicks)) {
+    for (const tick of yValues ?? y.ticks(yTicks)) {
       const at = Math.round(y(tick)) + 0.5;
-      const text = yIsLog ? powerOfTen(tick) : short(tick);
-      if (text === "" || at < this.top - 1 || at > this.bottom + 1) continue;
+      if (at < this.top - 1 || at > this.bottom + 1 || (yIsLog && exponentOfTen(tick) === null)) continue;
       c.beginPath();
       c.moveTo(this.left, at);
-      c.lineTo(this.right, at);
+      c.lineTo(isBare ? this.left - 4 : this.right, at);
       c.stroke();
-      c.fillText(text, this.left - 6, at);
+      this.#tick(tick, yIsLog, this.left - 6, at, "right");
     }
-    c.textBaseline = "top";
-    c.textAlign = "center";
     const enough = Math.max(2, Math.min(xTicks, Math.floor((this.right - this.left) / 60)));
     for (const tick of x.ticks(enough)) {
+      if (xIsLog && exponentOfTen(tick) === null) continue;
       const at = Math.round(x(tick)) + 0.5;
       c.beginPath();
       c.moveTo(at, this.bottom);
       c.lineTo(at, this.bottom + 4);
       c.stroke();
-      c.fillText(short(tick), at, this.bottom + 6);
+      this.#tick(tick, xIsLog, at, this.bottom + 12, "center");
     }
     c.beginPath();
     c.moveTo(this.left, this.bottom + 0.5);
@@ -129,6 +156,25 @@ export class Plot {
     c.fillText(xLabel, this.right, this.height - 4);
     c.textAlign = "left";
     c.fillText(yLabel, 2, 12);
+  }
+
+  /** The number of a tick, inside the canvas; powers of ten with a raised exponent, which no font has to have. */
+  #tick(value: number, isLog: boolean, x: number, y: number, align: "right" | "center"): void {
+    const c = this.context;
+    const power = isLog ? exponentOfTen(value)! : 0;
+    const isPower = isLog && (power < -2 || power > 3);
+    const text = isPower ? "10" : isLog ? String(Number(value.toPrecision(1))) : short(value);
+    const raised = isPower ? String(power).replace("-", "−") : "";
+    const width = c.measureText(text).width;
+    c.font = SMALL_FONT;
+    const more = isPower ? c.measureText(raised).width : 0;
+    const left = align === "right" ? x - width - more : x - (width + more) / 2;
+    const inside = Math.max(1, Math.min(this.width - 1 - width - more, left));
+    c.textAlign = "left";
+    c.textBaseline = "middle";
+    if (isPower) c.fillText(raised, inside + width, y - 5);
+    c.font = FONT;
+    c.fillText(text, inside, y);
   }
 
   /** Draws inside the axes only. */

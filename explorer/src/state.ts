@@ -1,5 +1,6 @@
 /** Everything a view consists of: one value, which the address of the page holds completely. */
 
+import type { AtlasName } from "./atlas";
 import type { LandscapeName } from "./landscape";
 import type { MethodName } from "./methods";
 
@@ -9,11 +10,28 @@ export const SHOWN: readonly Shown[] = ["memory", "sgd", "hb", "nag", "ode"];
 
 export type Theme = "auto" | "light" | "dark";
 
+/** The panels, in the order in which the story first tells of them. */
+export type PanelName = "descent" | "weights" | "modes" | "noise" | "clocks" | "map" | "powerlaw";
+export const PANELS: readonly PanelName[] = ["descent", "weights", "modes", "noise", "clocks", "map", "powerlaw"];
+
+/** What is followed over the steps beside the weights. */
+export type History = "gain" | "noise" | "first";
+export const HISTORIES: readonly History[] = ["gain", "noise", "first"];
+
+/** What colors the map. */
+export type Shade = "left" | "crossings" | "noise";
+export const SHADES: readonly Shade[] = ["left", "crossings", "noise"];
+
+export const SCENES = 13;
+
 export interface State {
-  /** Step of the story, 1 to 6. */
+  /** Scene of the story, 1 to 13. */
   readonly step: number;
-  /** Text form of the memory. */
+  readonly panel: PanelName;
+  /** Text form of the memory or mixture. */
   readonly memory: string;
+  /** 1: every step is divided by the gain of its method. */
+  readonly equal: number;
   /** The step k that all panels look at. */
   readonly k: number;
   /** K, how many steps there are. */
@@ -32,12 +50,25 @@ export interface State {
   readonly runs: number;
   /** 0: both clocks run alike; 1: the memory's clock is warped. */
   readonly warp: number;
+  readonly history: History;
+  /** The curvature that is followed, times the step size. */
+  readonly lam: number;
+  /** The family of the map. */
+  readonly family: AtlasName;
+  readonly shade: Shade;
+  /** Exponents of the power laws: of the spectrum, and of the target. */
+  readonly nu: number;
+  readonly zeta: number;
+  /** The size of the minibatches there. */
+  readonly batch: number;
   readonly theme: Theme;
 }
 
 export const DEFAULTS: State = {
   step: 1,
+  panel: "descent",
   memory: "exp:0.9",
+  equal: 0,
   k: 60,
   steps: 200,
   lr: 0.1,
@@ -51,24 +82,36 @@ export const DEFAULTS: State = {
   show: ["memory", "sgd", "nag", "ode"],
   runs: 200,
   warp: 0,
+  history: "gain",
+  lam: 0.01,
+  family: "poly",
+  shade: "left",
+  nu: 2,
+  zeta: 0.5,
+  batch: 1,
   theme: "auto",
 };
 
 /** The smallest and the largest value of each number. */
 export const RANGES = {
-  step: { low: 1, high: 6 },
+  step: { low: 1, high: SCENES },
+  equal: { low: 0, high: 1 },
   k: { low: 0, high: 1000 },
   steps: { low: 20, high: 1000 },
   lr: { low: 0.005, high: 2 },
   momentum: { low: 0, high: 0.99 },
-  kappa: { low: 1, high: 200 },
+  kappa: { low: 1, high: 1000 },
   x: { low: -4, high: 4 },
   y: { low: -3, high: 3 },
   noise: { low: 0, high: 3 },
   seed: { low: 0, high: 9999 },
   runs: { low: 50, high: 500 },
   warp: { low: 0, high: 1 },
+  lam: { low: 1e-4, high: 10 },
+  nu: { low: 1.1, high: 3 },
+  zeta: { low: 0.1, high: 1 },
+  batch: { low: 1, high: 256 },
 } as const;
 
 export type NumberName = keyof typeof RANGES;
-export const WHOLE: ReadonlySet<NumberName> = new Set(["step", "k", "steps", "seed", "runs"]);
+export const WHOLE: ReadonlySet<NumberName> = new Set(["step", "equal", "k", "steps", "seed", "runs", "batch"]);

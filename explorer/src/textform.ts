@@ -3,6 +3,7 @@
 import { drawn, readHeights } from "./drawn";
 import { exponential, instantaneous, logarithmic, polynomial, powerDecay, stretched } from "./families";
 import type { Family, Memory } from "./memory";
+import { mixtureOf, type Factor, type Mixture, type Part } from "./mixture";
 
 export interface Range {
   readonly low: number;
@@ -22,7 +23,7 @@ const TIME_STEP = { name: "h", unnamed: false, low: 0.001, high: 10 };
 /** The parameters of each family, in the order of their text form. */
 export const PARAMETERS: Readonly<Record<Family, readonly Parameter[]>> = {
   poly: [{ name: "p", unnamed: true, low: 0.25, high: 100, start: 2 }],
-  exp: [{ name: "beta", unnamed: true, low: 0.01, high: 0.999, start: 0.9 }],
+  exp: [{ name: "beta", unnamed: true, low: 0.01, high: 0.9999, start: 0.9 }],
   inst: [],
   log: [{ ...TIME_STEP, start: 1 }],
   stretch: [
@@ -70,6 +71,7 @@ export function readParameters(
   const plain = text.trim().toLowerCase();
   const known = NAMED[plain] ?? (plain.startsWith("p=") ? `poly:${plain.slice(2)}` : plain);
   const [name, rest = ""] = known.split(/:(.*)/s);
+  if (plain === "") throw new RangeError("a part is empty; write it as in inst + 5*exp:0.99");
   if (!Object.hasOwn(PARAMETERS, name) || name === "draw") {
     throw new RangeError(`unknown memory ${JSON.stringify(text)}; known: ${Object.keys(PARAMETERS).join(", ")}`);
   }
@@ -94,6 +96,81 @@ export function parseMemory(text: string, complain: (message: string) => void = 
   if (text.startsWith("draw:")) return drawn(readHeights(text.slice("draw:".length)));
   const { family, values } = readParameters(text, complain);
   return build(family, values);
+}
+
+/** The mixture with this text form; a memory is one of a single part with gain 1. */
+export function parseMixture(text: string, complain: (message: string) => void = () => {}): Mixture {
+  const summands = split(text.trim().toLowerCase(), "+");
+  if (summands.length > MOST_PARTS)
+    throw new RangeError(`the page shows up to ${MOST_PARTS} parts, got ${summands.length}`);
+  return mixtureOf(summands.map((summand) => parsePart(summand, text, complain)));
+}
+
+export const MOST_PARTS = 6;
+/** The smallest and the largest numbers of gains. */
+export const GAINS = {
+  scale: { low: 0.001, high: 100 },
+  exponent: { low: -2, high: 2 },
+  ramp: { low: 1, high: 10_000 },
+} as const;
+
+function parsePart(summand: string, text: string, complain: (message: string) => void): Part {
+  const words = split(summand, "*");
+  const memory = parseMemory(words.pop()!, complain);
+  let scale = 1;
+  const factors: Factor[] = [];
+  for (const word of words) {
+    const factor = readFactor(word, complain);
+    if (factor === null) {
+      throw new RangeError(
+        `cannot read the gain ${JSON.stringify(word)} in ${JSON.stringify(text)}: write a number, (1+k)^0.15, ramp(100), ` +
+          "sum or cold",
+      );
+    }
+    if (typeof factor === "number") scale *= factor;
+    else factors.push(factor);
+  }
+  if (factors.some(({ kind }) => kind === "cold") && memory.family !== "exp") {
+    throw new RangeError(`cold needs an exponential memory, as in cold*exp:0.9, got ${memory.text}`);
+  }
+  if (scale !== 1) scale = clamp(scale, GAINS.scale, `the gain of ${summand}`, complain);
+  return { scale, factors, memory };
+}
+
+function readFactor(word: string, complain: (message: string) => void): Factor | number | null {
+  const power = /^\((?:1\s*\+\s*k|k\s*\+\s*1)\)(?:\^\(?([^()]+)\)?)?$/.exec(word);
+  if (power !== null) {
+    const exponent = power[1] === undefined ? 1 : readNumber(power[1]);
+    return exponent === null ? null : { kind: "power", exponent: clamp(exponent, GAINS.exponent, word, complain) };
+  }
+  const ramp = /^ramp\((.+)\)$/.exec(word);
+  if (ramp !== null) {
+    const steps = readNumber(ramp[1]);
+    return steps === null ? null : { kind: "ramp", steps: clamp(steps, GAINS.ramp, word, complain) };
+  }
+  if (word === "sum" || word === "cold") return { kind: word };
+  const number = readNumber(word);
+  return number !== null && number >= 0 ? number : null;
+}
+
+function readNumber(text: string): number | null {
+  const number = Number(text);
+  return text.trim() === "" || !Number.isFinite(number) ? null : number;
+}
+
+/** The pieces between signs that stand outside of parentheses and of numbers such as 1e+05. */
+function split(text: string, sign: "+" | "*"): string[] {
+  const pieces: string[] = [];
+  let [depth, start] = [0, 0];
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "(") depth++;
+    if (text[i] === ")") depth--;
+    const isExponent = sign === "+" && /[\d.]e$/.test(text.slice(0, i)) && /\d/.test(text[i + 1] ?? "");
+    if (text[i] !== sign || depth !== 0 || isExponent) continue;
+    pieces.push(text.slice(start, i).trim());
+    start = i + 1;
+  }
+  return [...pieces, text.slice(start).trim()];
 }
 
 export function clamp(value: number, range: Range, what: string, complain: (message: string) => void): number {

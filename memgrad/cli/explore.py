@@ -11,16 +11,18 @@ from typing import Annotated
 import typer
 
 from memgrad import explorer
-from memgrad.cli.terminal import as_memory, refusing
-from memgrad.memory import Memory
+from memgrad.cli.terminal import as_mixture, refusing
+from memgrad.memory import Mixture
 
 
 def explore(
     memory: Annotated[
-        Memory | None,
-        typer.Option(parser=as_memory, metavar="MEMORY", help="A text form, such as poly:2 or exp:0.9."),
+        Mixture | None,
+        typer.Option(
+            parser=as_mixture, metavar="MEMORY", help="A text form, such as poly:2 or 'inst + (1+k)^0.15*poly:8'."
+        ),
     ] = None,
-    preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="The step of the story to start at.")] = 1,
+    preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="The scene of the story to start at.")] = 1,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", "--print-url", help="Print the address without opening a browser.")
     ] = False,
@@ -35,8 +37,9 @@ def explore(
     For example:
 
     - `memgrad explore`
-    - `memgrad explore --preset 5`: Nesterov's noise
+    - `memgrad explore --preset 6`: why Nesterov's method amplifies noise
     - `memgrad explore --memory poly:3 --preset 2`
+    - `memgrad explore --memory "inst + (1+k)^0.15*poly:8" --preset 13`: ADana's mixture, part by part
     - `memgrad explore --print-url`
     - `memgrad explore --serve --port 8000`: over HTTP, until Ctrl-C
     """

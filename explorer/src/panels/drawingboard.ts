@@ -3,7 +3,8 @@
 import { scaleLinear } from "d3-scale";
 
 import { KNOTS, KNOT_STEPS, LOWEST, TALLEST, drawn, readHeights } from "../drawn";
-import { memoryOf } from "../model";
+import { mixtureFromText } from "../model";
+import { mixtureOf } from "../mixture";
 import { Plot } from "../plot";
 import type { Store } from "../store";
 import { canvasOf } from "./panel";
@@ -36,7 +37,20 @@ export class DrawingBoard {
   }
 
   get #heights(): number[] {
-    return readHeights(this.#store.state.memory.slice("draw:".length));
+    const { text } = this.#part().memory;
+    return readHeights(text.slice("draw:".length));
+  }
+
+  /** The first drawn part of the mixture. */
+  #part() {
+    return mixtureFromText(this.#store.state.memory).parts.find(({ memory }) => memory.family === "draw")!;
+  }
+
+  #set(heights: readonly number[]): void {
+    const part = this.#part();
+    const parts = mixtureFromText(this.#store.state.memory).parts;
+    const changed = parts.map((each) => (each.memory === part.memory ? { ...each, memory: drawn(heights) } : each));
+    this.#store.set({ memory: mixtureOf(changed).text });
   }
 
   #scales() {
@@ -48,7 +62,7 @@ export class DrawingBoard {
   }
 
   draw(): void {
-    if (memoryOf(this.#store.state.memory).family !== "draw") return;
+    if (this.#part() === undefined) return;
     const plot = this.#plot;
     if (!plot.begin()) return;
     const { x, y } = this.#scales();
@@ -69,6 +83,10 @@ export class DrawingBoard {
       const at = x(this.#chosen * KNOT_STEPS);
       plot.marker({ marker: "diamond", color: "--nag" }, at, y(heights[this.#chosen]), 7);
     }
+    plot.readBy((px) => {
+      const i = bounded(Math.round(x.invert(px) / KNOT_STEPS), 0, KNOTS - 1);
+      return { x: x(i * KNOT_STEPS), lines: [`step ${i * KNOT_STEPS}`, `height ${heights[i]}`] };
+    });
     const canvas = plot.canvas;
     canvas.setAttribute("aria-valuenow", String(heights[this.#chosen]));
     canvas.setAttribute("aria-valuetext", `${heights[this.#chosen]} at step ${this.#chosen * KNOT_STEPS}`);
@@ -89,7 +107,7 @@ export class DrawingBoard {
     }
     this.#pen = { knot, height };
     this.#chosen = knot;
-    this.#store.set({ memory: drawn(heights).text });
+    this.#set(heights);
   }
 
   #press(event: KeyboardEvent): void {
@@ -119,7 +137,7 @@ export class DrawingBoard {
         return;
     }
     event.preventDefault();
-    this.#store.set({ memory: drawn(heights).text });
+    this.#set(heights);
   }
 }
 

@@ -60,7 +60,9 @@ export class Transport implements Panel {
   }
 
   draw(): void {
-    const { k, steps } = this.#store.state;
+    const { k, steps, panel } = this.#store.state;
+    // Power laws have steps of their own, thousands of them.
+    find("transport").classList.toggle("has-no-steps", panel === "powerlaw");
     if (this.#slider.max !== String(steps)) this.#slider.max = String(steps);
     if (this.#slider.value !== String(k)) this.#slider.value = String(k);
     this.#slider.setAttribute("aria-valuetext", `step ${k} of ${steps}`);

@@ -1,9 +1,9 @@
-/** Panel 4: memory and a heavy ball run through one path at different speeds. */
+/** Memory and a heavy ball run through one path at different speeds. */
 
 import { scaleLinear, scaleLog } from "d3-scale";
 
 import { describe } from "../announce";
-import { slider, stops, type Control } from "../controls";
+import type { Control } from "../controls";
 import { landscapeOf, warpEnd, warpedOf, type Warped } from "../model";
 import { short } from "../numbers";
 import { STYLES } from "../palette";
@@ -11,14 +11,14 @@ import { Plot } from "../plot";
 import type { State } from "../state";
 import type { Store } from "../store";
 import type { Terrain } from "../terrain";
-import { canvasOf, find, place, write, type Panel } from "./panel";
+import { canvasOf, drawNow, find, placeNamed, write, type Panel } from "./panel";
 
-export class TimeWarpPanel implements Panel {
+export class ClocksPanel implements Panel {
   readonly #store: Store;
   readonly #race: Plot;
   readonly #clock: Plot;
   readonly #terrain: Terrain;
-  readonly #warp: Control;
+  readonly #controls: readonly Control[];
 
   constructor(store: Store, terrain: Terrain) {
     this.#store = store;
@@ -26,20 +26,13 @@ export class TimeWarpPanel implements Panel {
     const redraw = () => store.redraw();
     this.#race = new Plot(canvasOf("race"), redraw, { top: 0, right: 0, bottom: 0, left: 0 });
     this.#clock = new Plot(canvasOf("clock"), redraw);
-    this.#warp = slider({
-      label: "warp of the memory’s clock",
-      values: stops([0, 1, 0.01]),
-      get: () => store.state.warp,
-      set: (warp) => store.set({ warp }),
-      text: (value) => (value === 0 ? "0: the same clock" : value === 1 ? "1: warped" : String(value)),
-    });
-    place("warp-sliders", [this.#warp]);
+    this.#controls = placeNamed(store, "clocks-sliders", ["warp", "p", "kappa", "lr", "steps"]);
   }
 
   draw(): void {
     const { state } = this.#store;
-    this.#warp.show();
-    if (!this.#race.isVisible && !this.#clock.isVisible) return;
+    if (state.panel !== "clocks") return;
+    for (const control of this.#controls) control.show();
     const warped = warpedOf(state);
     write(find("warp-note"), this.#note(state, warped));
     write(find("warp-partner"), this.#partner(warped));
@@ -50,7 +43,7 @@ export class TimeWarpPanel implements Panel {
 
   summary(): string {
     const { state } = this.#store;
-    const warped = warpedOf(state);
+    const warped = state.panel === "clocks" ? warpedOf(state) : null;
     if (warped === null) return "";
     const time = this.#time(state);
     return `At time ${short(time)} the heavy ball is where the memory is at time ${short(warped.warp.memoryTime(time))}.`;
@@ -78,13 +71,16 @@ export class TimeWarpPanel implements Panel {
     const tau = warped.warp.memoryTime(time);
     const partner = warped.warp.q === 3 ? "Nesterov’s runner" : "the heavy ball";
     const sentence = `At t = ${short(time)} ${partner} is where the memory is at t = ${short(tau)}.`;
-    return warped.isChosen ? sentence : `The chosen memory has no warp, so linear memory is shown. ${sentence}`;
+    return warped.isChosen
+      ? sentence
+      : `The chosen memory or mixture has no warp, so linear memory is shown. ${sentence}`;
   }
 
   #drawRace(state: State, warped: Warped): void {
     const plot = this.#race;
     if (!plot.begin()) return;
-    const view = this.#terrain.draw(plot, landscapeOf(state.f, state.kappa));
+    const f = landscapeOf(state.f, state.kappa);
+    const view = this.#terrain.draw(plot, f);
     const { memoryPath, heavyBallPath, t } = warped;
     const at =
       (path: Float64Array) =>
@@ -105,6 +101,10 @@ export class TimeWarpPanel implements Panel {
     const partner = warped.warp.q === 3 ? "Nesterov" : "heavy ball";
     plot.label("memory", view.x(mx), view.y(my) + (isAbove ? -19 : 19), "--ink", "center");
     plot.label(partner, view.x(hx), view.y(hy) + (isAbove ? 19 : -19), "--ink", "center");
+    plot.readBy((px, py) => {
+      const [at, height] = [view.x.invert(px), view.y.invert(py)];
+      return { x: px, y: py, lines: [`x = ${short(at)}, y = ${short(height)}`, `f = ${short(f.value(at, height))}`] };
+    });
     describe(plot.canvas, `Map with the memory and the heavy ball on one path. ${this.summary()}`);
   }
 
@@ -129,9 +129,16 @@ export class TimeWarpPanel implements Panel {
       plot.line(t.length, loss(memoryPath), { color: "--memory", width: 7, alpha: 0.4 });
       plot.line(t.length, loss(heavyBallPath), { ...STYLES.nag, width: 2 });
       const now = Math.round((state.k / state.steps) * (t.length - 1));
-      plot.line(2, (i) => [x(t[now]), i === 0 ? plot.top : plot.bottom], { color: "--ink", width: 1, dash: [2, 3] });
+      drawNow(plot, x(t[now]));
       plot.marker(STYLES.memory, ...loss(memoryPath)(now), 7);
       plot.marker(STYLES.nag, ...loss(heavyBallPath)(now), 5.5);
+    });
+    const partner = warped.warp.q === 3 ? "Nesterov" : "heavy ball";
+    plot.readBy((px) => {
+      const i = Math.min(t.length - 1, Math.max(0, Math.round((x.invert(px) / end) * (t.length - 1))));
+      const of = (path: Float64Array) => short(f.value(path[2 * i], path[2 * i + 1]));
+      const lines = [`t = ${short(t[i])}`, `memory ${of(memoryPath)}`, `${partner} ${of(heavyBallPath)}`];
+      return { x: x(t[i]), lines };
     });
     describe(
       plot.canvas,
