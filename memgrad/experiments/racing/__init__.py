@@ -1,0 +1,1 @@
+"""Racing: which method, at which learning rate, decided by as few runs as the evidence allows."""
