@@ -101,6 +101,7 @@ def execute(
     save_every: float = 120.0,
     width: int | None = None,
     close: bool = True,
+    facts: Facts | None = None,
 ) -> Outcome:
     """Train the runs of a spec that the store does not have, and store their rows.
 
@@ -116,8 +117,9 @@ def execute(
         width: The maximum number of runs trained together; set by the problem unless given.
         close: Whether to close the engine at the end. If not, its workers are kept for the next experiment, and the
             caller closes it, also after an interruption.
+        facts: What is known about the problem, if it was loaded before.
     """
-    driver = _Driver(spec, store, engine, listener or Silent(), device, save_every, width)
+    driver = _Driver(spec, store, engine, listener or Silent(), device, save_every, width, facts)
     try:
         check_device(device, here=False)
         return driver.drive()
@@ -189,7 +191,9 @@ class _Driver:
         device: str | None,
         save_every: float,
         width: int | None,
+        facts: Facts | None = None,
     ) -> None:
+        self._facts = facts
         self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
         self._device, self._save_every, self._width = device, save_every, width
         self._outcome = Outcome()
@@ -201,7 +205,7 @@ class _Driver:
     def drive(self) -> Outcome:
         began = time.monotonic()
         with self._store.writing():
-            facts = facts_of(self._spec.problem_choice, self._store, keep=True)
+            facts = self._facts or facts_of(self._spec.problem_choice, self._store, keep=True)
             self._parts = facts.parts
             try:
                 with self._signals:

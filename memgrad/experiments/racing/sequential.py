@@ -1,20 +1,21 @@
 r"""The statistics of a race: methods are dropped when paired seeds show them worse, at an error rate stated beforehand.
 
-Let $v_i(s)$ be the final value of configuration $i$ with seed $s$, the logarithm of its loss, and
-$d_{ij} = \mathbb{E}[v_i - v_j]$. After $n$ seeds, look $k = 0, 1, \dots$ at the data gives a lower bound of every $d_{ij}$,
+Let $v_i(s)$ be the final value of configuration $i$ with seed $s$, the logarithm of its loss, and $d_{ij} =
+\mathbb{E}[v_i - v_j]$. After $n$ seeds, look $k = 0, 1, \dots$ at the data gives a lower bound of every $d_{ij}$,
 
 $$B_{ij} = \bar v_i - \bar v_j - t_{n-1}(1 - \alpha c_{ij} w_k) \, \frac{s_{ij}}{\sqrt n},$$
 
-with the standard deviation $s_{ij}$ of the paired differences and Student's quantile $t$. The shares $c_{ij}$ of the ordered
-pairs sum to 1, and so do the shares $w_k = a/((k+a)(k+a+1))$ of the looks, however many follow.
+with the standard deviation $s_{ij}$ of the paired differences and Student's quantile $t$. The shares $c_{ij}$ of the
+ordered pairs sum to 1, and so do the shares $w_k = a/((k+a)(k+a+1))$ of the looks, however many follow.
 
-**All statements of a race are right together with probability at least $1 - \alpha$.** If the differences of a pair are
-independent and normal over seeds, $P(B_{ij} > d_{ij}) = \alpha c_{ij} w_k$ at each look, because each look is the t-bound of
-a number of seeds fixed beforehand. The sum over pairs and looks is at most $\alpha$: with probability $1 - \alpha$ no bound
-is ever above its $d_{ij}$, whichever of them the race reads, and whenever it stops. The race reads two statements off the
-bounds: $B_{ij} > 0$, "$i$ is worse than $j$", by which $i$ is dropped; and $B_{ij} > -\tau$, "$j$ is worse than $i$ by less
-than the tolerance $\tau$", by which the race ends if it holds for the leader $j$ and every other $i$. In particular, if
-all configurations are equal in law, any of them is dropped with probability at most $\alpha$.
+**All statements of a race are right together with probability at least $1 - \alpha$.** If the differences of a pair
+are independent and normal over seeds, $P(B_{ij} > d_{ij}) = \alpha c_{ij} w_k$ at each look, because each look is the
+t-bound of a number of seeds fixed beforehand. The sum over pairs and looks is at most $\alpha$: with probability $1 -
+\alpha$ no bound is ever above its $d_{ij}$, whichever of them the race reads, and whenever it stops. The race reads
+two statements off the bounds: $B_{ij} > 0$, "$i$ is worse than $j$", by which $i$ is dropped; and $B_{ij} > -\tau$,
+"$j$ is worse than $i$ by less than the tolerance $\tau$", by which the race ends if it holds for the leader $j$ and
+every other $i$. In particular, if all configurations are equal in law, any of them is dropped with probability at
+most $\alpha$.
 
 The configurations must be fixed before the seeds of the race are used. So learning rates are searched on other seeds.
 """
@@ -49,7 +50,8 @@ class Rules:
         first: The number of seeds at the first look, at least 2.
         most: The maximum number of seeds in the race.
         fresh: The number of seeds on which the answer is measured, at least 2; none of them is used to choose.
-        search: The number of seeds on which learning rates are compared at spacings of a decade, half and a quarter of one.
+        search: The numbers of seeds on which learning rates are compared, at spacings of a decade, half and a quarter
+            of one.
 
     Example:
         >>> Rules(most=20).looks

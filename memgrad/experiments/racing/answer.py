@@ -1,0 +1,282 @@
+"""The answer of tuning: what to use, at which learning rate, what it is worth on fresh seeds, and what is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import numpy as np
+
+from memgrad.experiments.racing.candidates import Configuration
+from memgrad.experiments.racing.course import FIRST_SEED, Course, Status
+from memgrad.experiments.racing.sequential import Dropped, Rules
+from memgrad.statistics import Estimate, interval, log_interval, paired_difference
+
+
+@final
+@dataclass(frozen=True)
+class Measured:
+    """A run as it was measured.
+
+    Attributes:
+        final: The final loss; infinite if the run diverged.
+        steps: The numbers of steps after which the loss was evaluated; empty if only the final loss is known.
+        losses: The losses at these steps.
+    """
+
+    final: float
+    steps: tuple[float, ...] = ()
+    losses: tuple[float, ...] = ()
+
+
+Runs = Mapping[Configuration, Mapping[int, Measured]]
+"""All measured runs, by configuration and seed."""
+
+
+@final
+@dataclass(frozen=True)
+class Contestant:
+    """A configuration as it was measured on fresh seeds.
+
+    Attributes:
+        name: The name of the candidate.
+        lr: Its learning rate.
+        final: The mean of its final losses.
+        diverged: How many of its fresh runs diverged.
+        at_edge: Whether its learning rate is as far from the first guess as the search goes.
+    """
+
+    name: str
+    lr: float
+    final: Estimate
+    diverged: int = 0
+    at_edge: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} at lr {self.lr:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "name": self.name,
+            "lr": self.lr,
+            "final": self.final.to_dict(),
+            "diverged": self.diverged,
+            "at_edge": self.at_edge,
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Answer:
+    """What tuning found.
+
+    Attributes:
+        status: `answered`; `exhausted` if the budget ended before the race did; `failed`; `running` if it goes on.
+        reason: Why it ended.
+        challenger: The best method that is not a baseline, measured on fresh seeds; None if there is none yet.
+        baseline: The best baseline, on the same seeds.
+        ratio: The final loss of the challenger as a multiple of the baseline's, paired by seed; on the linear scale,
+            where losses need not be positive, the difference.
+        steps_saved: The share of the steps that the challenger saves: after the others its loss stays at or below the
+            final loss of the baseline, seed by seed; 0 for a seed on which it does not get there.
+        leader: The configuration with the best mean in the race.
+        undecided: The configurations that the race could not tell from the leader.
+        dropped: Those that it dropped, with the reason.
+        seeds: The number of seeds in the race.
+        runs: The number of runs of search, race and fresh seeds together.
+        scale: Whether losses are compared by logarithms (`log`) or as they are (`linear`).
+        rules: The rules, with the error rate of the race.
+        profiles: The mean loss of the search by candidate and learning rate; infinite where a run diverged.
+        lines: The lines to paste, by library; empty where the candidates are not optimizers of memgrad or torch.
+        problem: What was tuned.
+    """
+
+    status: Status
+    reason: str
+    challenger: Contestant | None = None
+    baseline: Contestant | None = None
+    ratio: Estimate | None = None
+    steps_saved: Estimate | None = None
+    leader: str = ""
+    undecided: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    seeds: int = 0
+    runs: int = 0
+    scale: Literal["log", "linear"] = "log"
+    rules: Rules = Rules()  # noqa: RUF009  # a frozen value
+    profiles: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    lines: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def better(self) -> bool:
+        """Whether the challenger is shown to be better than the baseline on fresh seeds."""
+        return self.ratio is not None and self.ratio.has_interval and self.ratio.high < self._neutral
+
+    @property
+    def pick(self) -> Contestant | None:
+        """What to use: the challenger if it is shown to be better or there is no baseline, otherwise the baseline."""
+        return self.challenger if self.better or self.baseline is None else self.baseline
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence."""
+        if self.challenger is None or self.baseline is None or self.ratio is None:
+            alone = self.challenger or self.baseline
+            return f"Use {alone}: all others diverged." if alone else f"No answer: {self.reason}."
+        if self.better:
+            saved = f", and it saves {self._saved()} of the steps" if self._saved() else ""
+            return f"Use {self.challenger}: its loss is {self._beside()} that of {self.baseline}{saved}."
+        if not self.ratio.has_interval:
+            loser = self.challenger if self.challenger.diverged else self.baseline
+            return f"{loser} diverged on {loser.diverged} of {self.rules.fresh} fresh seeds: lower its learning rate."
+        known = f"the loss of {self.challenger}, the best other, is {self._beside()} its own"
+        noise = "" if self.ratio.low > self._neutral else f", which is within the noise of {self.ratio.n} seeds"
+        return f"Stay with {self.baseline}: {known}{noise}."
+
+    def _beside(self) -> str:
+        """How the losses compare, as in `2.0 % lower than`."""
+        assert self.ratio is not None
+        change = self.ratio.value - self._neutral
+        size = f"{100 * abs(change):.1f} %" if self.scale == "log" else f"{abs(change):.4g}"
+        return f"{size} {'lower' if change < 0 else 'higher'} than"
+
+    @property
+    def _neutral(self) -> float:
+        return 1.0 if self.scale == "log" else 0.0
+
+    def _saved(self) -> str:
+        saved = self.steps_saved
+        return f"{saved.value:.0%}" if saved is not None and saved.has_interval and saved.low > 0 else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        pick = self.pick
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "verdict": self.verdict,
+            "problem": self.problem,
+            "pick": None if pick is None else {"name": pick.name, "lr": pick.lr},
+            "better": self.better,
+            "challenger": None if self.challenger is None else self.challenger.to_dict(),
+            "baseline": None if self.baseline is None else self.baseline.to_dict(),
+            "ratio" if self.scale == "log" else "difference": None if self.ratio is None else self.ratio.to_dict(),
+            "steps_saved": None if self.steps_saved is None else self.steps_saved.to_dict(),
+            "leader": self.leader,
+            "undecided": list(self.undecided),
+            "dropped": [
+                {"name": each.name, "seeds": each.seeds, "worse_than": each.worse_than or None, "by_at_least": each.by}
+                for each in self.dropped
+            ],
+            "seeds": self.seeds,
+            "runs": self.runs,
+            "error_rate": self.rules.alpha,
+            "tolerance": self.rules.tolerance,
+            "learning_rates": {
+                name: [{"lr": lr, "loss": loss} for lr, loss in profile.items()]
+                for name, profile in self.profiles.items()
+            },
+            "lines": dict(self.lines),
+        }
+
+
+def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") -> Answer:
+    """The answer that a course has come to, from the runs that were measured."""
+    standing = course.standing
+    sides = {side: _fresh_runs(getattr(course, side), runs) for side in ("challenger", "baseline")}
+    measured = {
+        side: _contestant(getattr(course, side), fresh, course) if fresh else None for side, fresh in sides.items()
+    }
+    ratio = saved = None
+    if all(measured.values()):
+        ratio = _ratio(sides["challenger"], sides["baseline"], course.scale)
+        saved = _steps_saved(sides["challenger"], sides["baseline"])
+    alive = standing.alive if standing is not None and standing.seeds else ()
+    return Answer(
+        course.status,
+        course.reason,
+        measured["challenger"],
+        measured["baseline"],
+        ratio,
+        saved,
+        leader=alive[0] if alive else "",
+        undecided=tuple(alive[1:]),
+        dropped=() if standing is None else standing.dropped,
+        seeds=0 if standing is None else standing.seeds,
+        runs=course.runs,
+        scale=course.scale,
+        rules=rules,
+        profiles=_profiles(course, runs),
+        problem=problem,
+    )
+
+
+def _fresh_runs(configuration: Configuration | None, runs: Runs) -> list[Measured]:
+    if configuration is None:
+        return []
+    fresh = {seed: run for seed, run in runs.get(configuration, {}).items() if seed >= FIRST_SEED["fresh"]}
+    return [fresh[seed] for seed in sorted(fresh)]
+
+
+def _contestant(configuration: Configuration, fresh: Sequence[Measured], course: Course) -> Contestant:
+    finals = [run.final for run in fresh]
+    final = log_interval(finals) if course.scale == "log" else interval(finals)
+    diverged = sum(not math.isfinite(loss) for loss in finals)
+    return Contestant(
+        configuration.name, configuration.lr, final, diverged, course.searches[configuration.name].at_edge
+    )
+
+
+def _ratio(mine: Sequence[Measured], others: Sequence[Measured], scale: str) -> Estimate:
+    n = min(len(mine), len(others))
+    a, b = (np.array([run.final for run in each[:n]]) for each in (mine, others))
+    if scale == "linear":
+        return paired_difference(a, b)
+    with np.errstate(divide="ignore"):
+        return paired_difference(np.log(a), np.log(b)).exp()
+
+
+def _steps_saved(mine: Sequence[Measured], others: Sequence[Measured]) -> Estimate | None:
+    """The share of the steps that are saved, seed by seed; None unless the losses of all runs are known."""
+    pairs = list(zip(mine, others, strict=False))
+    if not pairs or any(len(run.steps) < 2 or not math.isfinite(run.final) for pair in pairs for run in pair):
+        return None
+    return interval([1 - steps_to_stay_below(run, other.final) / run.steps[-1] for run, other in pairs])
+
+
+def steps_to_stay_below(run: Measured, target: float) -> float:
+    """The number of steps after which the loss of a run stays at or below a target; all steps if it does not.
+
+    The first step at which a noisy loss is below the target would come too early, even for a run's own final loss.
+    Between evaluations the loss is interpolated.
+
+    Example:
+        >>> steps_to_stay_below(Measured(1.0, (0, 10, 20, 30), (4.0, 2.0, 1.0, 1.0)), 1.5)
+        15.0
+        >>> steps_to_stay_below(Measured(1.0, (0, 10, 20, 30), (4.0, 1.0, 2.0, 1.0)), 1.5)
+        25.0
+    """
+    above = [i for i, loss in enumerate(run.losses) if not loss <= target]
+    if not above:
+        return float(run.steps[0])
+    last = above[-1]
+    if last == len(run.losses) - 1:
+        return float(run.steps[-1])
+    (k, x), (later, y) = zip(run.steps[last : last + 2], run.losses[last : last + 2], strict=True)
+    return float(k + (later - k) * (x - target) / (x - y))
+
+
+def _profiles(course: Course, runs: Runs) -> dict[str, dict[float, float]]:
+    """The mean loss over the seeds of the search, by candidate and learning rate."""
+    profiles: dict[str, dict[float, float]] = {}
+    for name, found in course.searches.items():
+        for configuration in sorted(each for each in runs if each.name == name and each.place in found.tried):
+            losses = [run.final for seed, run in runs[configuration].items() if seed < FIRST_SEED["race"]]
+            if losses:
+                mean = float(np.mean(losses)) if np.isfinite(losses).all() else math.inf
+                profiles.setdefault(name, {})[configuration.lr] = mean
+    return profiles

@@ -1,0 +1,319 @@
+"""The course of tuning, from what was measured so far to the runs that are needed next. Nothing is trained here.
+
+It has three stages, each with seeds of its own: the *search* for every candidate's learning rate; the *race* of the
+candidates, each at the learning rate found; and *fresh* runs of the best challenger and the best baseline, which say
+what the choice is worth. Every run is as long as the training that is to be tuned: none is judged by a shorter one.
+
+The course is a function of the measured values alone, so tuning that was killed and started again takes the same one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import numpy as np
+
+from memgrad.experiments.racing.candidates import Candidate, Configuration
+from memgrad.experiments.racing.learning_rates import DECADE, HALF, Found, Search, learning_rate, place_of
+from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
+
+Stage = Literal["search", "race", "fresh", "done"]
+Status = Literal["running", "answered", "exhausted", "failed", "interrupted"]
+
+FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "fresh": 1_000_000}
+"""The first seed of each stage. No two stages share a seed, so that no choice is judged by its own luck."""
+
+LEAST = math.log(np.finfo(np.float32).tiny)
+"""The logarithm of a loss of 0, which a network that learned its examples by heart can reach."""
+
+
+@final
+@dataclass(frozen=True, order=True)
+class Trial:
+    """A run that is needed: train the candidate at this learning rate with this seed.
+
+    Attributes:
+        name: The name of the candidate.
+        place: The place of its learning rate on the grid.
+        seed: The seed. The same seed must mean the same initial parameters and minibatches for every candidate.
+        stage: What it is for: `search`, `race` or `fresh`.
+        options: The options of the candidate.
+    """
+
+    name: str
+    place: int
+    seed: int
+    stage: str
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+        return learning_rate(self.place)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The candidate at its learning rate."""
+        return Configuration(self.name, self.place)
+
+    def __str__(self) -> str:
+        return f"{self.configuration}, seed {self.seed}"
+
+
+Told = Mapping[Configuration, Mapping[int, float]]
+"""The final losses that were measured, by configuration and seed; not finite where the run diverged."""
+
+
+@final
+@dataclass(frozen=True)
+class Course:
+    """Where tuning is.
+
+    Attributes:
+        stage: The stage.
+        wants: The runs that are needed next; empty at the end.
+        searches: The search of each candidate that has begun.
+        standing: The race, once all learning rates are found.
+        challenger: The best candidate that is not a baseline, at its learning rate; None until a race was judged.
+        baseline: The best baseline, likewise.
+        status: Whether it is `running`, `answered`, `exhausted` (the budget ended before the race did) or `failed`.
+        reason: Why it ended, in words.
+        runs: How many runs it took so far.
+        scale: How final losses are compared: `log`, or `linear` if one of the search is not positive.
+    """
+
+    stage: Stage
+    wants: tuple[Trial, ...]
+    searches: Mapping[str, Found]
+    standing: Standing | None = None
+    challenger: Configuration | None = None
+    baseline: Configuration | None = None
+    status: Status = "running"
+    reason: str = ""
+    runs: int = 0
+    scale: Literal["log", "linear"] = "log"
+
+
+def follow(
+    candidates: Sequence[Candidate], told: Told, rules: Rules, *, runs: int | None = None, closing: bool = False
+) -> Course:
+    """The course as far as the measured values go.
+
+    Args:
+        candidates: The candidates.
+        told: The final losses so far.
+        rules: The rules of the race.
+        runs: The budget: the maximum number of runs in all; None for as many as the race needs.
+        closing: Whether the time is up: nothing new is searched or raced, only the answer is measured.
+    """
+    return _Follower(candidates, told, rules, runs, closing).course()
+
+
+class _Follower:
+    def __init__(
+        self, candidates: Sequence[Candidate], told: Told, rules: Rules, runs: int | None, closing: bool
+    ) -> None:
+        self._candidates, self._told, self._rules = candidates, told, rules
+        self._runs, self._closing = runs, closing
+        self._needed: dict[Trial, None] = {}  # all runs of the course so far, in order
+        self._searches: dict[str, Found] = {}
+        self._value: Callable[[float], float] = lambda loss: loss
+        self._scale: Literal["log", "linear"] = "log"
+
+    def course(self) -> Course:
+        wants = self._search()
+        if wants:
+            return self._unless_over("search", wants)
+        if all(found.diverged for found in self._searches.values()):
+            return self._ended("failed", f"every run diverged: {self._tried_in_words()}")
+        self._set_scale()
+        entrants = self._entrants()
+        values = {str(each): self._values(each, "race") for each in entrants}
+        named = {str(each): each for each in entrants}
+        standing = race([Entrant(str(each), instead_of) for each, instead_of in entrants.items()], values, self._rules)
+        raced = {entry.name: entry.seeds for entry in standing.dropped} | dict.fromkeys(standing.alive, standing.seeds)
+        self._need("race", ((named[name], n) for name, n in raced.items()))
+        if standing.wants:
+            wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
+            if not self._over(wants, reserve=2 * self._rules.fresh):
+                return self._running("race", wants, standing)
+            if not standing.seeds:
+                return self._exhausted("race", wants, standing)
+        if standing.end == "diverged":
+            return self._ended("failed", "every candidate diverged in the race, at the learning rates found", standing)
+        return self._fresh(standing, named)
+
+    # --- the search ---------------------------------------------------------------------------------------------------
+
+    def _search(self) -> tuple[Trial, ...]:
+        self._set_scale()
+        wants: list[Trial] = []
+        waiting = list(self._candidates)
+        while waiting:
+            ready = [each for each in waiting if not each.like or self._is_found(each.like)]
+            if not ready:
+                break
+            for each in ready:
+                found = self._search_of(each).advance(self._by_place(each.name))
+                self._searches[each.name] = found
+                tried = [(Configuration(each.name, k), len(self._told_in("search", each.name, k))) for k in found.tried]
+                self._need("search", tried)
+                wants += self._missing("search", ((Configuration(each.name, k), n) for k, n in found.wants.items()))
+            waiting = [each for each in waiting if each not in ready]
+        return tuple(wants)
+
+    def _is_found(self, name: str) -> bool:
+        return name in self._searches and not self._searches[name].wants
+
+    def _search_of(self, candidate: Candidate) -> Search:
+        known = self._searches.get(candidate.like)
+        if known is None or known.diverged:
+            return Search(place_of(candidate.lr), DECADE, self._rules.search)
+        return Search(place_of(learning_rate(known.best) * candidate.factor), HALF, self._rules.search)
+
+    def _by_place(self, name: str) -> dict[int, list[float]]:
+        places = [configuration.place for configuration in self._told if configuration.name == name]
+        return {k: self._told_in("search", name, k) for k in places}
+
+    def _told_in(self, stage: str, name: str, place: int) -> list[float]:
+        return self._values(Configuration(name, place), stage)
+
+    # --- the race -----------------------------------------------------------------------------------------------------
+
+    def _entrants(self) -> dict[Configuration, str]:
+        """The configurations in the race, each with the text of the one whose place it takes if that one diverges."""
+        entrants: dict[Configuration, str] = {}
+        for name, found in self._searches.items():
+            if not found.diverged:
+                first = Configuration(name, found.best)
+                entrants[first] = ""
+                if found.reserve is not None:
+                    entrants[Configuration(name, found.reserve)] = str(first)
+        return entrants
+
+    # --- the answer ---------------------------------------------------------------------------------------------------
+
+    def _fresh(self, standing: Standing, named: Mapping[str, Configuration]) -> Course:
+        usual = {candidate.name for candidate in self._candidates if candidate.baseline}
+        left = sorted(standing.dropped, key=lambda each: (-each.seeds, each.difference))
+        ranked = [named[name] for name in (*standing.alive, *(each.name for each in left))]
+        baseline = next((each for each in ranked if each.name in usual and self._finished(each, standing)), None)
+        challenger = next((each for each in ranked if each.name not in usual and self._finished(each, standing)), None)
+        pair = [(each, self._rules.fresh) for each in (challenger, baseline) if each is not None]
+        wants = self._missing("fresh", pair)
+        if wants and self._over(wants):
+            return self._exhausted("fresh", wants, standing, challenger, baseline)
+        self._need("fresh", pair)
+        if wants:
+            return self._running("fresh", wants, standing, challenger, baseline)
+        if standing.end:
+            return self._ended("answered", ENDS[standing.end], standing, challenger, baseline)
+        reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
+        return self._ended("exhausted", reason, standing, challenger, baseline)
+
+    @staticmethod
+    def _finished(configuration: Configuration, standing: Standing) -> bool:
+        """Whether it did not diverge in the race."""
+        return all(each.worse_than or each.name != str(configuration) for each in standing.dropped)
+
+    # --- values and runs ----------------------------------------------------------------------------------------------
+
+    def _set_scale(self) -> None:
+        """Compare logarithms if all losses of the search are positive; otherwise multiples of their mean size."""
+        first, beyond = FIRST_SEED["search"], FIRST_SEED["race"]
+        losses = [
+            loss
+            for seeds in self._told.values()
+            for seed, loss in seeds.items()
+            if first <= seed < beyond and math.isfinite(loss)
+        ]
+        if all(loss > 0 for loss in losses):
+            self._scale, self._value = "log", _log
+            return
+        size = sum(map(abs, losses)) / len(losses) or 1.0
+        self._scale, self._value = "linear", lambda loss: loss / size
+
+    def _values(self, configuration: Configuration, stage: str) -> list[float]:
+        """The values of consecutive seeds of a stage, from its first one on."""
+        losses, values = self._told.get(configuration, {}), list[float]()
+        while (seed := FIRST_SEED[stage] + len(values)) in losses:
+            values.append(self._value(losses[seed]) if math.isfinite(losses[seed]) else math.inf)
+        return values
+
+    def _missing(self, stage: str, needs: Iterable[tuple[Configuration, int]]) -> tuple[Trial, ...]:
+        needed = _trials(stage, needs)
+        return tuple(trial for trial in needed if trial.seed not in self._told.get(trial.configuration, {}))
+
+    def _need(self, stage: str, needs: Iterable[tuple[Configuration, int]]) -> None:
+        self._needed |= dict.fromkeys(_trials(stage, needs))
+
+    def _over(self, wants: Sequence[Trial], *, reserve: int = 0) -> bool:
+        """Whether these runs would exceed the budget, of which a part is reserved for the answer."""
+        if self._closing and wants[0].stage != "fresh":
+            return True
+        return self._runs is not None and len(self._needed | dict.fromkeys(wants)) + reserve > self._runs
+
+    # --- courses ------------------------------------------------------------------------------------------------------
+
+    def _unless_over(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
+        return self._exhausted(stage, wants) if self._over(wants) else self._running(stage, wants)
+
+    def _running(
+        self,
+        stage: Stage,
+        wants: tuple[Trial, ...],
+        standing: Standing | None = None,
+        challenger: Configuration | None = None,
+        baseline: Configuration | None = None,
+    ) -> Course:
+        used, scale = len(self._needed), self._scale
+        return Course(stage, wants, self._searches, standing, challenger, baseline, runs=used, scale=scale)
+
+    def _exhausted(
+        self,
+        stage: Stage,
+        wants: tuple[Trial, ...],
+        standing: Standing | None = None,
+        challenger: Configuration | None = None,
+        baseline: Configuration | None = None,
+    ) -> Course:
+        what = {"search": "the search for learning rates", "race": "the first look at the race", "fresh": "fresh seeds"}
+        reason = f"the budget ended before {what[stage]} was complete: {len(wants)} more runs were needed next"
+        return self._ended("exhausted", reason.replace("seeds was", "seeds were"), standing, challenger, baseline)
+
+    def _ended(
+        self,
+        status: Status,
+        reason: str,
+        standing: Standing | None = None,
+        challenger: Configuration | None = None,
+        baseline: Configuration | None = None,
+    ) -> Course:
+        used = len(self._needed)
+        return Course("done", (), self._searches, standing, challenger, baseline, status, reason, used, self._scale)
+
+    def _tried_in_words(self) -> str:
+        return "; ".join(
+            f"{name} at learning rates from {learning_rate(min(found.tried)):g} to {learning_rate(max(found.tried)):g}"
+            for name, found in self._searches.items()
+        )
+
+
+ENDS: Mapping[str, str] = {
+    "one left": "one method is left in the race",
+    "equivalent": "the methods left in the race differ by less than the tolerance",
+    "undecided": "the methods left in the race cannot be told apart with the most seeds it may use",
+}
+"""Why a race ended, in words."""
+
+
+def _trials(stage: str, needs: Iterable[tuple[Configuration, int]]) -> list[Trial]:
+    first = FIRST_SEED[stage]
+    return [Trial(each.name, each.place, first + i, stage) for each, n in needs for i in range(n)]
+
+
+def _log(loss: float) -> float:
+    return max(math.log(loss), LEAST) if loss > 0 else LEAST

@@ -1,0 +1,119 @@
+"""The methods that race by default, and those that a text or an experiment names."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from memgrad.experiments.planning.spec import Method, Spec
+from memgrad.experiments.racing.candidates import Candidate, checked
+
+
+def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
+    r"""The default portfolio: SGD with momentum and AdamW, then memories and mixtures in MemSGD and MemAdam.
+
+    A memory of gain 1 averages, so its learning rate is guessed as ten times that of momentum 0.9, which sums.
+
+    Args:
+        nu: How fast the problem's spectrum falls, $\lambda_j = j^{-\nu}$ with $\nu > 1$, if known: a mixture in MemSGD
+            and one in MemAdam then have the gain $(1+k)^{1-1/\nu}$ that is best on such quadratics.
+
+    Example:
+        >>> for candidate in portfolio():
+        ...     print(candidate.name)
+        SGD momentum 0.9
+        AdamW
+        MemSGD poly:8
+        MemSGD poly:32
+        MemSGD inst + (1+k)^0.25*poly:8
+        MemAdam poly:8
+        MemAdam inst + (1+k)^0.15*poly:8
+        MemAdam inst + (1+k)^0.25*poly:8
+    """
+    if nu is not None and not 1 < nu < math.inf:
+        raise ValueError(f"the portfolio needs a finite nu > 1, as `j^-nu` for the j-th curvature, got nu={nu!r}.")
+    growth = 0.25 if nu is None else round(1 - 1 / nu, 3)
+    mixed = f"inst + (1+k)^{growth:g}*poly:8"
+    sgd, adamw = "SGD momentum 0.9", "AdamW"
+    plain = [("poly:8", 10.0), ("poly:32", 10.0), (mixed, 3.0)]
+    scaled = [("poly:8", 1.0), ("inst + (1+k)^0.15*poly:8", 0.5), (mixed, 0.3)]
+    return (
+        _candidate(sgd, "SGD", 0.03, {"momentum": 0.9}, baseline=True),
+        _candidate(adamw, "AdamW", 3e-3, {"weight_decay": 0.01}, baseline=True),
+        *(
+            Candidate(f"MemSGD {memory}", like=sgd, factor=factor, options={"optimizer": "MemSGD", "memory": memory})
+            for memory, factor in plain
+        ),
+        *(
+            Candidate(
+                f"MemAdam {memory}",
+                like=adamw,
+                factor=factor,
+                options={"optimizer": "MemAdam", "memory": memory, "second_memory": "poly:8", "weight_decay": 0.01},
+            )
+            for memory, factor in dict(scaled).items()
+        ),
+    )
+
+
+def _candidate(name: str, optimizer: str, lr: float, options: Mapping[str, Any], *, baseline: bool) -> Candidate:
+    return Candidate(name, lr, baseline=baseline, options={"optimizer": optimizer, **options})
+
+
+GUESSES = {"SGD": 0.03, "HeavyBall": 0.03, "Nesterov": 0.03, "MemSGD": 0.3, "QHM": 0.3, "AggMo": 0.03}
+"""First guesses of learning rates by optimizer; 0.003 for the others, which divide by a root of squares."""
+
+
+def parse_candidate(text: str) -> Candidate:
+    """The candidate that a text describes, written as a call without parameters: options are numbers, texts and lists.
+
+    Example:
+        >>> parse_candidate("MemSGD(memory='poly:8')").options
+        {'optimizer': 'MemSGD', 'memory': 'poly:8'}
+        >>> parse_candidate("AdamW").lr
+        0.003
+    """
+    refusal = f"a method is OPTIMIZER or OPTIMIZER(option=value, ...), such as MemSGD(memory='poly:8'), got {text!r}"
+    name, parenthesis, rest = text.strip().partition("(")
+    options: dict[str, Any] = {}
+    if parenthesis:
+        try:
+            call = ast.parse(f"f({rest}", mode="eval").body
+            if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+                raise ValueError("options have names")
+            for keyword in call.keywords:
+                if keyword.arg is None:
+                    raise ValueError("options have names")
+                options[keyword.arg] = ast.literal_eval(keyword.value)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ValueError(f"{refusal}: {error.args[0] if error.args else 'it cannot be read'}.") from None
+    if not name.strip():
+        raise ValueError(f"{refusal}.")
+    lr = options.pop("lr", GUESSES.get(name.strip(), 3e-3))
+    described = ", ".join(str(value) for value in options.values())
+    options = {"optimizer": name.strip(), **options}
+    return Candidate(f"{name.strip()} {described}".strip(), lr, baseline=_is_usual(options), options=options)
+
+
+def candidates_of(spec: Spec) -> tuple[Candidate, ...]:
+    """The methods of an experiment as candidates: their learning rates are where the search starts.
+
+    Of several learning rates it starts at the middle one; `best of NAME` starts at what was found for that method.
+    """
+    return checked([_of_method(method) for method in spec.methods])
+
+
+def _of_method(method: Method) -> Candidate:
+    options = {"optimizer": method.optimizer, **(method.model_extra or {})}
+    baseline = _is_usual(options)
+    if method.step_sizes is None:
+        return Candidate(method.name, like=method.follows or "", baseline=baseline, options=options)
+    middle = sorted(method.step_sizes)[len(method.step_sizes) // 2]
+    return Candidate(method.name, middle, baseline=baseline, options=options)
+
+
+def _is_usual(options: Mapping[str, Any]) -> bool:
+    """Whether it is what people use today: SGD, with momentum or without, Adam or AdamW."""
+    return options["optimizer"] in {"SGD", "Adam", "AdamW"}

@@ -1,0 +1,233 @@
+"""Tuning through the engine: every run is trained by it and kept in the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, final
+
+from memgrad.experiments.driver import Listener, Silent, execute, facts_of
+from memgrad.experiments.planning.plan import Table, expand
+from memgrad.experiments.planning.problem_choice import Facts
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.racing.answer import Answer, Measured
+from memgrad.experiments.racing.candidates import Candidate, Configuration
+from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
+from memgrad.experiments.racing.lines import lines_of
+from memgrad.experiments.racing.portfolio import candidates_of
+from memgrad.experiments.racing.sequential import Rules
+from memgrad.experiments.racing.tuner import Tuner
+from memgrad.experiments.racing.words import course_in_words
+from memgrad.experiments.results import Results
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines.engine import Engine
+
+
+class Watcher(Protocol):
+    """Is told where tuning is, after every round of runs."""
+
+    def __call__(self, course: Course, /) -> None:
+        """Tuning has come this far."""
+
+
+@final
+@dataclass(frozen=True)
+class Budget:
+    """What tuning may cost; None for no limit.
+
+    Attributes:
+        runs: The maximum number of runs in all, those in the store included, at least 1.
+        seconds: The time for this call, > 0. A round of runs that would not fit is not started.
+    """
+
+    runs: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.runs is not None and self.runs < 1:
+            raise ValueError(f"a budget is at least 1 run, got runs={self.runs!r}.")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"a budget of time is a number of seconds > 0, got seconds={self.seconds!r}.")
+
+
+def tune(
+    spec: Spec,
+    store: Store,
+    engine: Engine,
+    *,
+    candidates: Sequence[Candidate] | None = None,
+    rules: Rules | None = None,
+    budget: Budget | None = None,
+    listener: Listener | None = None,
+    watcher: Watcher | None = None,
+    device: str | None = None,
+    save_every: float = 120.0,
+    width: int | None = None,
+) -> Answer:
+    """Which method of an experiment, at which learning rate, and is it worth it?
+
+    Learning rates are searched coarse to fine, the methods race on paired seeds, and the best challenger and the best
+    baseline are trained on fresh seeds; see [the guide](../tuning.md). Called again, it continues: a run that is in the
+    store is not trained again, and the answer is the same as without the interruption.
+
+    Args:
+        spec: The experiment: problem, length of the runs, metric, and the methods. Its seeds are not used, and its
+            learning rates are where the searches start.
+        store: Where rows and checkpoints are stored.
+        engine: What trains; it is closed at the end.
+        candidates: The methods as candidates, which say more about the start of their searches; by their names.
+        rules: The rules of the race.
+        budget: What it may cost.
+        listener: Shows what is being trained.
+        watcher: Is told where tuning is, after every round.
+        device: Where to train, such as cuda.
+        save_every: Seconds between the checkpoints of a run group.
+        width: The maximum number of runs trained together; set by the problem unless given.
+    """
+    budget = budget or Budget()
+    if spec.select.goal != "min":
+        raise ValueError(f"tuning makes a loss small, got select.goal={spec.select.goal!r}; select by a loss.")
+    racing = candidates_of(spec) if candidates is None else candidates
+    for candidate in racing:
+        spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
+    tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
+    trains = _Training(spec, store, engine, listener or Silent(), device, save_every, width)
+    try:
+        ended = _drive(tuner, trains, budget.seconds, watcher)
+    finally:
+        engine.close()
+    answer = tuner.answer()
+    pick = answer.pick
+    lines = {} if pick is None else lines_of(spec.method(pick.name), pick.lr)
+    answer = replace(answer, lines=lines)
+    return answer if ended is None else replace(answer, status=ended[0], reason=ended[1])
+
+
+def _drive(
+    tuner: Tuner, trains: _Training, seconds: float | None, watcher: Watcher | None
+) -> tuple[Status, str] | None:
+    """Train what the tuner wants until it wants nothing more; a status and a reason if something else ends it."""
+    began = time.monotonic()
+    while wants := tuner.wanted():
+        spent = time.monotonic() - began
+        if seconds is not None and tuner.course.stage != "fresh":
+            left = seconds - spent - (2 * tuner.rules.fresh if tuner.course.stage == "race" else 0) * trains.pace
+            if trains.pace * trains.missing(wants) > left:
+                tuner.close()
+                continue
+        if watcher is not None:
+            watcher(tuner.course)
+        trains.said(course_in_words(tuner.course))
+        if (ended := trains.train(wants)) is not None:
+            return ended
+        tuner.tell_all(trains.results(wants))
+    if watcher is not None:
+        watcher(tuner.course)
+    return None
+
+
+@final
+class _Training:
+    """Trains runs through the engine and reads them from the store."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        store: Store,
+        engine: Engine,
+        listener: Listener,
+        device: str | None,
+        save_every: float,
+        width: int | None,
+    ) -> None:
+        self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
+        self._device, self._save_every, self._width = device, save_every, width
+        self._known: Facts | None = None
+        self._trained, self._seconds = 0, 0.0
+        self.said = listener.said
+
+    @property
+    def _facts(self) -> Facts:
+        """The facts about the problem: it is loaded once."""
+        if self._known is None:
+            with self._store.writing():
+                self._known = facts_of(self._spec.problem_choice, self._store, keep=True)
+        return self._known
+
+    @property
+    def pace(self) -> float:
+        """Seconds per run so far; 0 until anything was trained."""
+        return self._seconds / self._trained if self._trained else 0.0
+
+    def missing(self, trials: Iterable[Trial]) -> int:
+        """How many of these runs are not in the store."""
+        known = self._store.digests()
+        return sum(
+            table[trial.name][trial.lr][trial.seed].digest not in known
+            for _, table, group in self._rounds(trials)
+            for trial in group
+        )
+
+    def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
+        """Train the runs that are not in the store; a status and a reason if that did not succeed."""
+        for spec, table, _ in self._rounds(trials):
+            digests = {run.digest for lrs in table.values() for seeds in lrs.values() for run in seeds.values()}
+            if digests <= self._store.digests().keys():
+                continue
+            outcome = execute(
+                spec,
+                self._store,
+                self._engine,
+                listener=self._listener,
+                device=self._device,
+                save_every=self._save_every,
+                width=self._width,
+                close=False,
+                facts=self._facts,
+            )
+            self._trained += outcome.trained
+            self._seconds += outcome.seconds
+            if outcome.interrupted:
+                return "interrupted", "stopped; what was trained is in the store, and the same call continues"
+            if outcome.failed:
+                reasons = dict.fromkeys(outcome.failed.values())
+                return "failed", f"{len(outcome.failed)} runs could not be trained: {'; '.join(reasons)}"
+        return None
+
+    def results(self, trials: Sequence[Trial]) -> Mapping[Trial, Measured]:
+        """The results of runs that are in the store."""
+        metric = self._spec.select.metric
+        measured: dict[Trial, Measured] = {}
+        for spec, table, group in self._rounds(trials):
+            results = Results.read(spec, self._store, table)
+            for trial in group:
+                seeds = results.seeds(trial.name, trial.lr)
+                final = float(results.final(trial.name, metric, lr=trial.lr)[seeds.index(trial.seed)])
+                steps, losses = results.rows.series(table[trial.name][trial.lr][trial.seed].digest, metric)
+                measured[trial] = Measured(final, tuple(steps.tolist()), tuple(losses.tolist()))
+        return measured
+
+    def _rounds(self, trials: Iterable[Trial]) -> list[tuple[Spec, Table, list[Trial]]]:
+        """The runs as experiments, one for each last seed: the seeds before it are in the store, or wanted as well."""
+        by_last: dict[tuple[str, int], list[Trial]] = {}
+        last: dict[Configuration, int] = {}
+        trials = list(trials)
+        for trial in trials:
+            key = trial.configuration
+            last[key] = max(trial.seed, last.get(key, trial.seed))
+        for trial in trials:
+            by_last.setdefault((trial.stage, last[trial.configuration]), []).append(trial)
+        rounds = []
+        for (stage, seed), group in by_last.items():
+            spec = self._spec_of(group, range(FIRST_SEED[stage], seed + 1))
+            rounds.append((spec, expand(spec, self._facts, {}), group))
+        return rounds
+
+    def _spec_of(self, trials: Sequence[Trial], seeds: Iterable[int]) -> Spec:
+        methods = [
+            method.model_copy(update={"lr": sorted({trial.lr for trial in trials if trial.name == method.name})})
+            for method in self._spec.methods
+            if any(trial.name == method.name for trial in trials)
+        ]
+        return self._spec.model_copy(update={"methods": methods, "seeds": list(seeds)})

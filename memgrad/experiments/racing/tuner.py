@@ -1,0 +1,212 @@
+"""Ask and tell: tuning for training that cannot be a `Problem`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from memgrad.experiments.racing.answer import Answer, Measured, answer_of
+from memgrad.experiments.racing.candidates import Candidate, Configuration, checked
+from memgrad.experiments.racing.course import Course, Trial, follow
+from memgrad.experiments.racing.sequential import Rules
+from memgrad.files import written_whole
+
+FORMAT = 1
+"""The format of the file in which a tuner keeps what it was told."""
+
+LAST = 0.05
+"""The final loss is the mean over this last share of the evaluations."""
+
+
+@final
+class Tuner:
+    """Tells which run is needed next, takes its losses, and knows the answer when it has enough of them.
+
+    What it asks for depends only on what it was told. With a file it can be stopped at any time: a new tuner with the
+    same candidates, rules and file continues.
+
+    Args:
+        candidates: The candidates, at least two. If none is a baseline, the first is.
+        rules: The rules of the race.
+        runs: The budget: the maximum number of runs in all, at least 1; None for as many as the race needs.
+        file: Where to keep what it is told; None to keep nothing.
+        problem: What is tuned, for the answer.
+
+    Example:
+        >>> import random
+        >>> def train(method, lr, seed):  # stands for your training
+        ...     noise = random.Random(seed).gauss(0, 0.01)
+        ...     return {"SGD": 1.0, "mine": 0.8}[method] + noise + math.log10(lr / 0.1) ** 2
+        >>> tuner = Tuner([Candidate("SGD", lr=0.1), Candidate("mine", lr=0.1)])
+        >>> while trial := tuner.ask():
+        ...     tuner.tell(trial, train(trial.name, trial.lr, trial.seed))
+        >>> print(tuner.answer().verdict)
+        Use mine at lr 0.1: its loss is 20.0 % lower than that of SGD at lr 0.1.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        rules: Rules | None = None,
+        runs: int | None = None,
+        file: str | os.PathLike[str] | None = None,
+        problem: str = "",
+    ) -> None:
+        if runs is not None and runs < 1:
+            raise ValueError(f"a tuner needs a budget of at least 1 run, got runs={runs!r}.")
+        self.candidates, self.rules, self.runs, self.problem = checked(candidates), rules or Rules(), runs, problem
+        self._file = None if file is None else Path(file)
+        self._measured: dict[Configuration, dict[int, Measured]] = {}
+        self._stages: dict[tuple[Configuration, int], str] = {}
+        self._asked: set[Trial] = set()
+        self._closing = False
+        self._course: Course | None = None
+        if self._file is not None and self._file.exists():
+            self._load()
+
+    @property
+    def course(self) -> Course:
+        """Where tuning is: its stage, the standing of the race, and the runs that are needed next."""
+        if self._course is None:
+            told = {each: {seed: run.final for seed, run in runs.items()} for each, runs in self._measured.items()}
+            self._course = follow(self.candidates, told, self.rules, runs=self.runs, closing=self._closing)
+        return self._course
+
+    @property
+    def done(self) -> bool:
+        """Whether no more runs are needed, or may be used."""
+        return not self.course.wants
+
+    def wanted(self) -> tuple[Trial, ...]:
+        """All runs that are needed next, which may be trained at once, also those that were asked for already."""
+        options = {candidate.name: candidate.options for candidate in self.candidates}
+        return tuple(replace(trial, options=options[trial.name]) for trial in self.course.wants)
+
+    def ask(self) -> Trial | None:
+        """The next run to train. None if there is none, or none before those asked for are told: see `done`."""
+        for trial in self.wanted():
+            if trial not in self._asked:
+                self._asked.add(trial)
+                return trial
+        return None
+
+    def forget(self, trial: Trial) -> None:
+        """Offer a run again that was asked for: whoever trained it is gone."""
+        self._asked.discard(trial)
+
+    def tell(self, trial: Trial, losses: float | Iterable[float], *, steps: Iterable[float] | None = None) -> None:
+        """Take the result of a run.
+
+        Args:
+            trial: The run.
+            losses: Its final loss, or its losses at evaluations that are evenly spaced from the start to the end, which
+                also tell how many steps are saved. A run with a loss that is not finite counts as diverged.
+            steps: The numbers of steps after which these losses were evaluated, increasing; 0, 1, ... unless given.
+        """
+        if trial not in self.course.wants:
+            known = trial.seed in self._measured.get(trial.configuration, {})
+            why = "was told before" if known else "is not needed now"
+            raise ValueError(f"the tuner was told about a run that {why}: {trial}. Tell what `ask` gave, once.")
+        self._keep(trial, measured(losses, steps))
+        self._asked.discard(trial)
+        if self._file is not None:
+            self._save(self._file)
+
+    def tell_all(self, results: Mapping[Trial, Measured]) -> None:
+        """Take the results of several runs at once."""
+        for trial, run in results.items():
+            self._keep(trial, run)
+
+    def close(self) -> None:
+        """Say that the time is up: only fresh runs are still asked for, if the race has a leader."""
+        self._closing, self._course = True, None
+
+    def answer(self) -> Answer:
+        """The answer so far; its status says whether it is the last word."""
+        return answer_of(self.course, self._measured, self.rules, problem=self.problem)
+
+    def race_values(self) -> dict[str, list[float]]:
+        """The final losses of the race so far, by configuration, in the order of the seeds."""
+        stages = self._stages
+        return {
+            str(each): [run.final for seed, run in sorted(runs.items()) if stages[each, seed] == "race"]
+            for each, runs in self._measured.items()
+            if any(stages[each, seed] == "race" for seed in runs)
+        }
+
+    def _keep(self, trial: Trial, run: Measured) -> None:
+        self._measured.setdefault(trial.configuration, {})[trial.seed] = run
+        self._stages[trial.configuration, trial.seed] = trial.stage
+        self._course = None
+
+    def _save(self, path: Path) -> None:
+        told = [
+            {"name": each.name, "place": each.place, "seed": seed, "stage": self._stages[each, seed]}
+            | {"final": _or_none(run.final), "steps": run.steps, "losses": [_or_none(x) for x in run.losses]}
+            for each, runs in self._measured.items()
+            for seed, run in runs.items()
+        ]
+        names = [candidate.name for candidate in self.candidates]
+        with written_whole(path) as unfinished:
+            text = json.dumps({"format": FORMAT, "candidates": names, "told": told})
+            unfinished.write_text(text + "\n", encoding="utf-8")
+
+    def _load(self) -> None:
+        assert self._file is not None
+        try:
+            data = json.loads(self._file.read_text(encoding="utf-8"))
+            known, names = data["format"], [str(name) for name in data["candidates"]]
+            told = [
+                (
+                    Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"])),
+                    Measured(_or_inf(row["final"]), tuple(row["steps"]), tuple(_or_inf(x) for x in row["losses"])),
+                )
+                for row in data["told"]
+            ]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"{self._file} is not a file of a tuner ({error}); name another, or remove it.") from None
+        if known != FORMAT:
+            raise ValueError(f"{self._file} has format {known!r}, and this version reads {FORMAT}; name another file.")
+        if names != [candidate.name for candidate in self.candidates]:
+            raise ValueError(
+                f"{self._file} is about others ({', '.join(names)}); name another file, or give the same ones."
+            )
+        for trial, run in told:
+            self._keep(trial, run)
+
+
+def measured(losses: float | Iterable[float], steps: Iterable[float] | None = None) -> Measured:
+    """A run from its losses; see `Tuner.tell`."""
+    try:
+        numbers = [float(losses)] if isinstance(losses, int | float | np.floating) else [float(x) for x in losses]
+        at = None if steps is None else [float(step) for step in steps]
+    except (TypeError, ValueError):
+        raise ValueError(f"a tuner is told a loss or a list of losses, which are numbers, got {losses!r}.") from None
+    if not numbers:
+        raise ValueError("a tuner is told at least one loss per run, got none; tell nan if the run diverged.")
+    if at is not None and (len(at) != len(numbers) or any(a >= b for a, b in pairwise(at))):
+        raise ValueError(f"steps must be increasing, one for each of the {len(numbers)} losses, got {at!r}.")
+    if not all(map(math.isfinite, numbers)):
+        return Measured(math.inf)
+    last = numbers[-max(1, round(LAST * len(numbers))) :]
+    final = sum(last) / len(last)
+    if len(numbers) == 1:
+        return Measured(final)
+    return Measured(final, tuple(at if at is not None else map(float, range(len(numbers)))), tuple(numbers))
+
+
+def _or_none(x: float) -> float | None:
+    return x if math.isfinite(x) else None
+
+
+def _or_inf(x: Any) -> float:
+    return math.inf if x is None else float(x)
