@@ -28,6 +28,7 @@ from memgrad.cli import (
     risks,
     store,
     theory,
+    tune,
 )
 from memgrad.cli.terminal import Command, Group
 
@@ -42,7 +43,14 @@ plot = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="markdown",
 
 COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Understand": (memories.memories, memories.passport, dynamics.simulate, risks.risk, theory.bound, explore.explore),
-    "Train and compare": (check.check, experiments.init, experiments.plan, experiments.run, comparison.compare),
+    "Train and compare": (
+        check.check,
+        experiments.init,
+        experiments.plan,
+        experiments.run,
+        comparison.compare,
+        tune.tune,
+    ),
     "Keep results": (store.ls, store.export, store.gc),
     "The paper": (reproduce.reproduce, report.report),
 }

@@ -11,6 +11,7 @@ import numpy as np
 
 from memgrad.experiments.racing.candidates import Configuration
 from memgrad.experiments.racing.course import FIRST_SEED, Course, Status
+from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped, Rules
 from memgrad.statistics import Estimate, interval, log_interval, paired_difference
 
@@ -89,9 +90,12 @@ class Answer:
         runs: The number of runs of search, race and fresh seeds together.
         scale: Whether losses are compared by logarithms (`log`) or as they are (`linear`).
         rules: The rules, with the error rate of the race.
+        raced: The final losses in the race by configuration, in the order of the seeds; infinite where a run diverged.
         profiles: The mean loss of the search by candidate and learning rate; infinite where a run diverged.
+        found: The learning rate that the search found for each candidate.
         lines: The lines to paste, by library; empty where the candidates are not optimizers of memgrad or torch.
         problem: What was tuned.
+        first_seed: The first of the fresh seeds.
     """
 
     status: Status
@@ -107,9 +111,12 @@ class Answer:
     runs: int = 0
     scale: Literal["log", "linear"] = "log"
     rules: Rules = Rules()  # noqa: RUF009  # a frozen value
+    raced: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    found: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    first_seed: int = FIRST_SEED["fresh"]
 
     @property
     def better(self) -> bool:
@@ -176,6 +183,8 @@ class Answer:
             "runs": self.runs,
             "error_rate": self.rules.alpha,
             "tolerance": self.rules.tolerance,
+            "raced": {name: list(losses) for name, losses in self.raced.items()},
+            "found": dict(self.found),
             "learning_rates": {
                 name: [{"lr": lr, "loss": loss} for lr, loss in profile.items()]
                 for name, profile in self.profiles.items()
@@ -210,7 +219,9 @@ def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") ->
         runs=course.runs,
         scale=course.scale,
         rules=rules,
+        raced=_raced(course, runs),
         profiles=_profiles(course, runs),
+        found={name: learning_rate(each.best) for name, each in course.searches.items() if not each.wants},
         problem=problem,
     )
 
@@ -268,6 +279,17 @@ def steps_to_stay_below(run: Measured, target: float) -> float:
         return float(run.steps[-1])
     (k, x), (later, y) = zip(run.steps[last : last + 2], run.losses[last : last + 2], strict=True)
     return float(k + (later - k) * (x - target) / (x - y))
+
+
+def _raced(course: Course, runs: Runs) -> dict[str, tuple[float, ...]]:
+    """The final losses in the race, the leader first."""
+    first, beyond = FIRST_SEED["race"], FIRST_SEED["fresh"]
+    means = {} if course.standing is None else course.standing.means
+    raced = {
+        str(each): tuple(of_seed[seed].final for seed in sorted(of_seed) if first <= seed < beyond)
+        for each, of_seed in runs.items()
+    }
+    return {name: raced[name] for name in sorted(raced, key=lambda x: means.get(x, math.inf)) if raced[name]}
 
 
 def _profiles(course: Course, runs: Runs) -> dict[str, dict[float, float]]:

@@ -23,6 +23,9 @@ from memgrad.experiments.results import Results
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
 
+SEEDS_APART = 10_000_000
+"""How far apart the seeds of repetitions are."""
+
 
 class Watcher(Protocol):
     """Is told where tuning is, after every round of runs."""
@@ -61,6 +64,7 @@ def tune(
     budget: Budget | None = None,
     listener: Listener | None = None,
     watcher: Watcher | None = None,
+    seed: int = 0,
     device: str | None = None,
     save_every: float = 120.0,
     width: int | None = None,
@@ -81,6 +85,7 @@ def tune(
         budget: What it may cost.
         listener: Shows what is being trained.
         watcher: Is told where tuning is, after every round.
+        seed: Another number >= 0 takes other seeds throughout: an independent repetition.
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a run group.
         width: The maximum number of runs trained together; set by the problem unless given.
@@ -88,11 +93,13 @@ def tune(
     budget = budget or Budget()
     if spec.select.goal != "min":
         raise ValueError(f"tuning makes a loss small, got select.goal={spec.select.goal!r}; select by a loss.")
+    if not 0 <= seed <= 10**9:
+        raise ValueError(f"tuning needs a seed from 0 to 1e9, got seed={seed!r}.")
     racing = candidates_of(spec) if candidates is None else candidates
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
-    trains = _Training(spec, store, engine, listener or Silent(), device, save_every, width)
+    trains = _Training(spec, store, engine, listener or Silent(), seed, device, save_every, width)
     try:
         ended = _drive(tuner, trains, budget.seconds, watcher)
     finally:
@@ -100,7 +107,7 @@ def tune(
     answer = tuner.answer()
     pick = answer.pick
     lines = {} if pick is None else lines_of(spec.method(pick.name), pick.lr)
-    answer = replace(answer, lines=lines)
+    answer = replace(answer, lines=lines, first_seed=FIRST_SEED["fresh"] + seed * SEEDS_APART)
     return answer if ended is None else replace(answer, status=ended[0], reason=ended[1])
 
 
@@ -137,10 +144,12 @@ class _Training:
         store: Store,
         engine: Engine,
         listener: Listener,
+        seed: int,
         device: str | None,
         save_every: float,
         width: int | None,
     ) -> None:
+        self._beyond = seed * SEEDS_APART
         self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
         self._device, self._save_every, self._width = device, save_every, width
         self._known: Facts | None = None
@@ -164,7 +173,7 @@ class _Training:
         """How many of these runs are not in the store."""
         known = self._store.digests()
         return sum(
-            table[trial.name][trial.lr][trial.seed].digest not in known
+            table[trial.name][trial.lr][trial.seed + self._beyond].digest not in known
             for _, table, group in self._rounds(trials)
             for trial in group
         )
@@ -202,9 +211,9 @@ class _Training:
         for spec, table, group in self._rounds(trials):
             results = Results.read(spec, self._store, table)
             for trial in group:
-                seeds = results.seeds(trial.name, trial.lr)
-                final = float(results.final(trial.name, metric, lr=trial.lr)[seeds.index(trial.seed)])
-                steps, losses = results.rows.series(table[trial.name][trial.lr][trial.seed].digest, metric)
+                seeds, seed = results.seeds(trial.name, trial.lr), trial.seed + self._beyond
+                final = float(results.final(trial.name, metric, lr=trial.lr)[seeds.index(seed)])
+                steps, losses = results.rows.series(table[trial.name][trial.lr][seed].digest, metric)
                 measured[trial] = Measured(final, tuple(steps.tolist()), tuple(losses.tolist()))
         return measured
 
@@ -220,14 +229,14 @@ class _Training:
             by_last.setdefault((trial.stage, last[trial.configuration]), []).append(trial)
         rounds = []
         for (stage, seed), group in by_last.items():
-            spec = self._spec_of(group, range(FIRST_SEED[stage], seed + 1))
+            spec = self._spec_of(group, range(FIRST_SEED[stage] + self._beyond, seed + self._beyond + 1))
             rounds.append((spec, expand(spec, self._facts, {}), group))
         return rounds
 
     def _spec_of(self, trials: Sequence[Trial], seeds: Iterable[int]) -> Spec:
         methods = [
-            method.model_copy(update={"lr": sorted({trial.lr for trial in trials if trial.name == method.name})})
+            method.model_copy(update={"lr": sorted(lrs), "seeds": None})
             for method in self._spec.methods
-            if any(trial.name == method.name for trial in trials)
+            if (lrs := {trial.lr for trial in trials if trial.name == method.name})
         ]
         return self._spec.model_copy(update={"methods": methods, "seeds": list(seeds)})

@@ -134,15 +134,6 @@ class Tuner:
         """The answer so far; its status says whether it is the last word."""
         return answer_of(self.course, self._measured, self.rules, problem=self.problem)
 
-    def race_values(self) -> dict[str, list[float]]:
-        """The final losses of the race so far, by configuration, in the order of the seeds."""
-        stages = self._stages
-        return {
-            str(each): [run.final for seed, run in sorted(runs.items()) if stages[each, seed] == "race"]
-            for each, runs in self._measured.items()
-            if any(stages[each, seed] == "race" for seed in runs)
-        }
-
     def _keep(self, trial: Trial, run: Measured) -> None:
         self._measured.setdefault(trial.configuration, {})[trial.seed] = run
         self._stages[trial.configuration, trial.seed] = trial.stage

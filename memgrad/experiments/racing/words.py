@@ -9,6 +9,9 @@ from memgrad.experiments.racing.course import Course
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped
 
+SHOWN = 3
+"""How many methods behind the leader a line about the race names."""
+
 
 def course_in_words(course: Course) -> str:
     """Where tuning is, and what comes next, in one line."""
@@ -25,7 +28,8 @@ def course_in_words(course: Course) -> str:
         if not standing.seeds:
             return f"Race of {len(standing.alive)} methods: {runs}."
         first, *others = standing.alive
-        rest = ", ".join(f"{name} ({_more(course, name)})" for name in others)
+        rest = ", ".join(f"{name} ({_more(course, name)})" for name in others[:SHOWN])
+        rest += f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
         new = [dropped_in_words(each) for each in standing.dropped if each.seeds == standing.seeds]
         left = f" Dropped: {'; '.join(new)}." if new else ""
         return f"Race after {standing.seeds} seeds: {first} leads, then {rest}; {runs}.{left}"

@@ -1,0 +1,262 @@
+"""The command that tunes: which memory, at which learning rate, and is it worth it?"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
+from memgrad.cli.layout import show
+from memgrad.cli.run_display import live
+from memgrad.cli.terminal import AsJson, refusing
+from memgrad.durations import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memgrad.experiments.planning.spec import Spec
+    from memgrad.experiments.racing.answer import Answer
+    from memgrad.experiments.racing.candidates import Candidate
+    from memgrad.experiments.racing.sequential import Rules
+    from memgrad.experiments.racing.tune import Budget
+
+EXITS = {"answered": 0, "failed": 1, "exhausted": 3, "interrupted": 130}
+"""The exit status of each status of the answer. 2 is for bad input."""
+
+EPOCHS = 10
+"""The length of the runs unless one is given."""
+
+_UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
+
+
+def as_seconds(text: str) -> float:
+    """A duration such as 30m, 1h30m or 90s, in seconds.
+
+    Example:
+        >>> as_seconds("30m"), as_seconds("1h30m"), as_seconds("90s")
+        (1800.0, 5400.0, 90.0)
+    """
+    with refusing():
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)", text)
+        if not parts or re.sub(r"\d+(?:\.\d+)?\s*(h|min|m|s)|\s", "", text):
+            raise ValueError(f"a time is written as 90s, 30m or 1h30m, got {text!r}.")
+        return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def tune(
+    problem: Annotated[
+        str,
+        typer.Argument(metavar="PROBLEM", help="A problem's name, your own as my_problem.py:function, or a SPEC.toml."),
+    ],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            help="A method, such as \"MemSGD(memory='poly:8')\"; repeatable [default: a portfolio of eight].",
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(metavar="SPEC.toml", help="Take the methods of this experiment instead.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="The number of steps of each run.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help=f"Or how often it sees all examples [default: {EPOCHS}].")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Size of a minibatch [default: the problem's].")] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Use the data that come with memgrad.")] = False,
+    examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(parser=as_seconds, metavar="TIME", help="The time it may take, such as 30m or 1h30m."),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="The number of runs it may use.")] = None,
+    error_rate: Annotated[float, typer.Option(help="The probability that any statement of the race is false.")] = 0.05,
+    tolerance: Annotated[float, typer.Option(help="A relative difference of losses that does not matter.")] = 0.01,
+    most: Annotated[int, typer.Option(help="Maximum number of seeds in the race.")] = 20,
+    fresh: Annotated[int, typer.Option(help="Number of fresh seeds on which the answer is measured.")] = 10,
+    nu: Annotated[
+        float | None, typer.Option(help="The exponent of the problem's spectrum, if known: sets the gain of mixtures.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another number repeats tuning with other seeds.")] = 0,
+    store: StoreFolder = None,
+    workers: Workers = None,
+    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster: auto, or host:port of its head [default: start one].")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
+    save_every: Annotated[
+        float, typer.Option(min=0.0, help="Seconds between the checkpoints of a group of runs.")
+    ] = 120.0,
+    out: Annotated[Path | None, typer.Option(help="Write a figure of race and search: .png, .svg or .pdf.")] = None,
+    repeat: Annotated[
+        Path | None, typer.Option(metavar="SPEC.toml", help="Write an experiment that repeats the answer.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the answer.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find out which memory to use, at which learning rate, and whether it is worth it.
+
+    Learning rates are searched coarse to fine. Then the methods race on paired seeds: one is dropped when it is shown
+    to be worse, and the probability that any such statement is false is at most the stated error rate. The best one and
+    the best baseline are measured on fresh seeds, which were not used to choose. All runs have the full length.
+
+    Run it again to continue, also with a larger budget: runs in the store are not trained again, and a killed race
+    comes to the same answer. The exit status is 0 with an answer, 3 if the budget ended first, 1 if it failed.
+
+    For example:
+
+    - `memgrad tune my_problem.py:problem --epochs 20 --out race.svg`
+    - `memgrad tune fashion-mlp --sample --budget 30m`
+    - `memgrad tune covtype-softmax --sample --method AdamW --method "MemAdam(memory='poly:8')" --runs 100`
+    - `memgrad tune experiment.toml --repeat tuned.toml --json`
+    """
+    with refusing():
+        from memgrad import figures
+        from memgrad.experiments.racing.repeat import repeating
+        from memgrad.experiments.racing.sequential import Rules
+        from memgrad.experiments.racing.tune import Budget
+        from memgrad.experiments.racing.tune import tune as tuned
+        from memgrad.experiments.storing.folder import default_path
+        from memgrad.experiments.storing.store import Store
+        from memgrad.experiments.training.engines.engine import check_device
+        from memgrad.files import written_whole
+
+        if out is not None:
+            figures.figure_path(out)  # before anything is trained
+        rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=min(3, most), fresh=fresh)
+        limits = Budget(runs, budget)
+        settings = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples, "sample": sample or None}
+        spec, candidates = asked(problem, method, like, nu, settings)
+        check_device(device, here=engine == "local")
+        trains = chosen_engine(engine, workers, address)
+        kept = Store.open(store or default_path())
+        beforehand = _beforehand(spec, candidates, rules, limits, workers)
+        with live(quiet=quiet or as_json) as display:
+            display.said(beforehand)
+            answer = tuned(
+                spec,
+                kept,
+                trains,
+                candidates=candidates,
+                rules=rules,
+                budget=limits,
+                listener=display,
+                seed=seed,
+                device=device,
+                save_every=save_every,
+            )
+        again = f"memgrad tune {problem}"
+        _print(answer, again, as_json=as_json)
+        if out is not None and answer.profiles:
+            from memgrad.figures.races import race
+
+            typer.echo(f"wrote {figures.save(race(answer, caption=_caption(spec)), out)}", err=as_json)
+        if repeat is not None and answer.pick is not None:
+            with written_whole(repeat) as unfinished:
+                unfinished.write_text(repeating(spec, answer, repeat.parent), encoding="utf-8")
+            typer.echo(f"wrote {repeat}", err=as_json)
+        if status := EXITS[answer.status]:
+            raise typer.Exit(status)
+
+
+def asked(
+    problem: str, methods: Sequence[str] | None, like: Path | None, nu: float | None, settings: dict[str, Any]
+) -> tuple[Spec, tuple[Candidate, ...]]:
+    """The experiment and the candidates that the words of the command ask for."""
+    from memgrad.experiments.planning.spec import Spec
+    from memgrad.experiments.racing.candidates import checked
+    from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate, portfolio
+
+    if methods and like is not None:
+        raise ValueError(f"give --method or --like, got both: {methods[0]!r} and {like}.")
+    given = {name: value for name, value in settings.items() if value is not None}
+    if {"steps", "epochs"} <= given.keys():
+        raise ValueError(f"give --steps or --epochs, got both: {given['steps']} and {given['epochs']}.")
+    whole = Spec.load(problem) if problem.endswith(".toml") else None
+    source = whole if like is None else Spec.load(like)
+    if methods:
+        candidates = checked([parse_candidate(each) for each in methods])
+    elif source is not None:
+        candidates = candidates_of(source)
+    else:
+        candidates = portfolio(nu=nu)
+    if nu is not None and (methods or source is not None):
+        raise ValueError(f"--nu is for the default portfolio, and other methods were given, got --nu {nu:g}.")
+    if methods or source is None:
+        data = [{"name": each.name, "lr": each.lr, **each.options} for each in candidates]
+        chosen = Spec.of({"problem": "logistic", "steps": 1, "methods": data}, where="--method", folder=Path.cwd())
+        own = chosen.methods
+    else:
+        own = source.methods
+    if whole is not None:
+        length = {"steps": None, "epochs": None} if {"steps", "epochs"} & given.keys() else {}
+        return whole.model_copy(update={**length, **given, "methods": own}), candidates
+    default = {} if {"steps", "epochs"} & given.keys() else {"epochs": EPOCHS}
+    bare = {"problem": problem, "metrics": ["loss"], "methods": [{"optimizer": "SGD", "lr": 1.0}], **given, **default}
+    spec = Spec.of(bare, where="memgrad tune", folder=Path.cwd())
+    return spec.model_copy(update={"methods": own}), candidates
+
+
+def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
+    """What tuning needs and what the budget buys, from training a little of it."""
+    from memgrad.experiments.planning.preview import preview
+    from memgrad.experiments.training.engines.local import usable_cores
+
+    processes = workers or usable_cores()
+    first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
+    with Console(stderr=True).status("Training a little of it ..."):
+        found = preview(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers=processes)
+    assert found.cost is not None
+    pace = found.cost.seconds / found.runs
+    least, most = cost(candidates, rules)
+    takes = f"about {duration(least * pace)} to {duration(most * pace)} on {processes} workers"
+    needs = f"{len(candidates)} methods need {least} to {most} runs: {takes}."
+    if limits.seconds is not None:
+        if limits.seconds < pace:
+            raise ValueError(
+                f"--budget {duration(limits.seconds)} is too short for one run, which takes about {duration(pace)}; "
+                "give more, or make the runs shorter with --steps."
+            )
+        needs += f" The budget of {duration(limits.seconds)} buys about {limits.seconds / pace:.0f} runs."
+    if limits.runs is not None and limits.runs < most:
+        enough = "may end the race early" if limits.runs >= least else "is likely to end before there is an answer"
+        needs += f" The budget of {limits.runs} runs {enough}."
+    return needs
+
+
+def cost(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
+    """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
+    search = sum(8 if candidate.like else 11 for candidate in candidates)
+    fresh = 2 * rules.fresh
+    return search + len(candidates) * rules.first + fresh, search + len(candidates) * rules.most + fresh
+
+
+def _print(answer: Answer, again: str, *, as_json: bool) -> None:
+    from memgrad import tables
+    from memgrad.experiments.racing.words import answer_in_words
+
+    if as_json:
+        typer.echo(json.dumps(tables.json_ready(answer.to_dict()), indent=2))
+        return
+    contestants = [each for each in (answer.challenger, answer.baseline) if each is not None]
+    if contestants:
+        rows = [(each.name, f"{each.lr:g}", str(each.final), str(each.diverged)) for each in contestants]
+        title = f"On {answer.rules.fresh} fresh seeds"
+        show(("method", "learning rate", "final loss", "diverged"), rows, title=title, prose={"method"})
+    failed = answer.status in ("failed", "interrupted")
+    typer.echo(answer_in_words(answer), err=failed)
+    if answer.status in ("exhausted", "interrupted"):
+        more = "" if answer.status == "interrupted" else " with a larger budget"
+        typer.echo(f"`{again} ...`{more} continues; nothing trained is lost.", err=True)
+
+
+def _caption(spec: Spec) -> str:
+    length = f"{spec.steps:,} steps" if spec.steps is not None else f"{spec.epochs:,} epochs"
+    return f"{Path(spec.problem).name}, {length}"

@@ -1,0 +1,97 @@
+"""Figures of races: how methods compare as seeds are added, and losses over the learning rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from memgrad.figures.method_styles import styles
+from memgrad.figures.style import SMALL, as_label, drawing, log_ticks, settings_below
+
+if TYPE_CHECKING:
+    from memgrad.experiments.racing.answer import Answer
+
+
+def race(answer: Answer, *, caption: str = "") -> Figure:
+    """A race: the mean loss beside the leader's as seeds are added, and the loss over the learning rate in the search.
+
+    A line ends at a cross where its method was dropped. Learning rates that were found have filled markers.
+
+    Args:
+        answer: The answer of tuning; the left panel is left out before the first look at the race.
+        caption: The settings.
+    """
+    with drawing():
+        shown = bool(answer.leader and len(answer.raced) > 1)
+        figure = Figure(figsize=(7.6 if shown else 4.4, 3.4), layout="constrained")
+        panels = figure.subplots(1, 2 if shown else 1, squeeze=False)[0]
+        looks = styles(answer.profiles)
+        if shown:
+            _standings(panels[0], answer, looks)
+        _profiles(panels[-1], answer, looks)
+        handles, labels = panels[-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=SMALL)
+        settings_below(figure, as_label(caption))
+    return figure
+
+
+def _standings(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> None:
+    """The mean over the first n seeds of the difference to the leader, for n = 1, 2, ..."""
+    logarithmic = answer.scale == "log"
+    lead = np.array(answer.raced[answer.leader])
+    dropped = {each.name for each in answer.dropped}
+    means = []
+    for name, losses in answer.raced.items():
+        mine = np.array(losses)
+        mine = mine[: np.flatnonzero(~np.isfinite(mine))[0]] if not np.isfinite(mine).all() else mine
+        n = min(len(mine), len(lead))
+        if not n:
+            continue
+        change = np.log(mine[:n] / lead[:n]) if logarithmic else mine[:n] - lead[:n]
+        mean = np.cumsum(change) / np.arange(1, n + 1)
+        mean = np.exp(mean) if logarithmic else mean
+        means.append(mean)
+        look = looks[name.rpartition(", lr ")[0]]
+        axes.plot(np.arange(1, n + 1), mean, color=look["color"], linestyle=look["linestyle"], linewidth=1.4)
+        if name in dropped:
+            axes.plot(n, mean[-1], "x", color=look["color"], markersize=6)
+    what = "loss as a multiple of the leader's" if logarithmic else "loss minus the leader's"
+    axes.set(title="the race: mean over seeds, x: dropped", xlabel="seeds", ylabel=what)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if logarithmic:
+        axes.set_yscale("log")
+        log_ticks(axes.yaxis, 6)
+
+
+def _profiles(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> None:
+    finite = []
+    for name, profile in answer.profiles.items():
+        look = looks[name]
+        lrs = np.array([*profile])
+        losses = np.array([*profile.values()])
+        known = np.isfinite(losses)
+        finite += losses[known].tolist()
+        style = {**look, "linewidth": 1.2, "markevery": None, "markerfacecolor": "white"}
+        axes.plot(lrs[known], losses[known], label=as_label(name), **style)
+        found = answer.found.get(name, np.nan)
+        if np.isfinite(profile.get(found, np.nan)):
+            axes.plot(found, profile[found], look["marker"], color=look["color"], markersize=6, zorder=3)
+        (crosses,) = axes.plot(
+            lrs[~known],
+            np.ones((~known).sum()),
+            "x",
+            color=look["color"],
+            transform=axes.get_xaxis_transform(),
+            clip_on=False,
+        )
+        crosses.set_in_layout(False)
+    axes.set(title="the search: loss over the learning rate", xlabel="learning rate", ylabel="loss", xscale="log")
+    if finite and min(finite) > 0:
+        axes.set_yscale("log")
+        # What diverges slowly would leave no room for the rest.
+        axes.set_ylim(top=min(axes.get_ylim()[1], 30 * float(np.median(finite))))
+        log_ticks(axes.yaxis, 6)
