@@ -78,7 +78,7 @@ def tune(
     runs: Annotated[int | None, typer.Option(min=1, help="The number of runs it may use.")] = None,
     error_rate: Annotated[float, typer.Option(help="The probability that any statement of the race is false.")] = 0.05,
     tolerance: Annotated[float, typer.Option(help="A relative difference of losses that does not matter.")] = 0.01,
-    most: Annotated[int, typer.Option(help="Maximum number of seeds in the race.")] = 20,
+    most: Annotated[int, typer.Option(help="Maximum number of seeds in the race.")] = 15,
     fresh: Annotated[int, typer.Option(help="Number of fresh seeds on which the answer is measured.")] = 10,
     nu: Annotated[
         float | None, typer.Option(help="The exponent of the problem's spectrum, if known: sets the gain of mixtures.")
@@ -234,8 +234,8 @@ def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limit
 def cost(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
     """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
     search = sum(8 if candidate.like else 11 for candidate in candidates)
-    fresh = 2 * rules.fresh
-    return search + len(candidates) * rules.first + fresh, search + len(candidates) * rules.most + fresh
+    last = 4 * rules.refine + 2 * rules.fresh
+    return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
 
 
 def _print(answer: Answer, again: str, *, as_json: bool) -> None:

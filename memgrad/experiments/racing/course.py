@@ -1,8 +1,9 @@
 """The course of tuning, from what was measured so far to the runs that are needed next. Nothing is trained here.
 
-It has three stages, each with seeds of its own: the *search* for every candidate's learning rate; the *race* of the
-candidates, each at the learning rate found; and *fresh* runs of the best challenger and the best baseline, which say
-what the choice is worth. Every run is as long as the training that is to be tuned: none is judged by a shorter one.
+It has four stages: the *search* for every candidate's learning rate; the *race* of the candidates, each at the learning
+rate found, on other seeds; to *refine* the learning rates of the best challenger and the best baseline alike, on more
+seeds than the search had; and *fresh* runs of these two, on seeds not used before, which say what the choice is worth.
+Every run is as long as the training that is to be tuned: none is judged by a shorter one.
 
 The course is a function of the measured values alone, so tuning that was killed and started again takes the same one.
 """
@@ -17,14 +18,14 @@ from typing import Any, Literal, final
 import numpy as np
 
 from memgrad.experiments.racing.candidates import Candidate, Configuration
-from memgrad.experiments.racing.learning_rates import DECADE, HALF, Found, Search, learning_rate, place_of
+from memgrad.experiments.racing.learning_rates import DECADE, HALF, QUARTER, Found, Search, learning_rate, place_of
 from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
 
-Stage = Literal["search", "race", "fresh", "done"]
+Stage = Literal["search", "race", "refine", "fresh", "done"]
 Status = Literal["running", "answered", "exhausted", "failed", "interrupted"]
 
-FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "fresh": 1_000_000}
-"""The first seed of each stage. No two stages share a seed, so that no choice is judged by its own luck."""
+FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 1_000, "fresh": 1_000_000}
+"""The first seed of each stage: search, race and fresh runs share none, so that no choice is judged by its own luck."""
 
 LEAST = math.log(np.finfo(np.float32).tiny)
 """The logarithm of a loss of 0, which a network that learned its examples by heart can reach."""
@@ -39,7 +40,7 @@ class Trial:
         name: The name of the candidate.
         place: The place of its learning rate on the grid.
         seed: The seed. The same seed must mean the same initial parameters and minibatches for every candidate.
-        stage: What it is for: `search`, `race` or `fresh`.
+        stage: What it is for: `search`, `race`, `refine` or `fresh`.
         options: The options of the candidate.
     """
 
@@ -118,7 +119,7 @@ class _Follower:
     ) -> None:
         self._candidates, self._told, self._rules = candidates, told, rules
         self._runs, self._closing = runs, closing
-        self._needed: dict[Trial, None] = {}  # all runs of the course so far, in order
+        self._needed: set[tuple[Configuration, int]] = set()  # all runs of the course so far
         self._searches: dict[str, Found] = {}
         self._value: Callable[[float], float] = lambda loss: loss
         self._scale: Literal["log", "linear"] = "log"
@@ -138,7 +139,7 @@ class _Follower:
         self._need("race", ((named[name], n) for name, n in raced.items()))
         if standing.wants:
             wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
-            if not self._over(wants, reserve=2 * self._rules.fresh):
+            if not self._over(wants, reserve=2 * self._rules.fresh + 4 * self._rules.refine):
                 return self._running("race", wants, standing)
             if not standing.seeds:
                 return self._exhausted("race", wants, standing)
@@ -157,10 +158,10 @@ class _Follower:
             if not ready:
                 break
             for each in ready:
-                found = self._search_of(each).advance(self._by_place(each.name))
+                found = self._search_of(each).advance(self._by_place(each.name, "search"))
                 self._searches[each.name] = found
-                tried = [(Configuration(each.name, k), len(self._told_in("search", each.name, k))) for k in found.tried]
-                self._need("search", tried)
+                tried = [Configuration(each.name, k) for k in found.tried]
+                self._need("search", ((place, len(self._values(place, "search"))) for place in tried))
                 wants += self._missing("search", ((Configuration(each.name, k), n) for k, n in found.wants.items()))
             waiting = [each for each in waiting if each not in ready]
         return tuple(wants)
@@ -174,12 +175,8 @@ class _Follower:
             return Search(place_of(candidate.lr), DECADE, self._rules.search)
         return Search(place_of(learning_rate(known.best) * candidate.factor), HALF, self._rules.search)
 
-    def _by_place(self, name: str) -> dict[int, list[float]]:
-        places = [configuration.place for configuration in self._told if configuration.name == name]
-        return {k: self._told_in("search", name, k) for k in places}
-
-    def _told_in(self, stage: str, name: str, place: int) -> list[float]:
-        return self._values(Configuration(name, place), stage)
+    def _by_place(self, name: str, stage: str) -> dict[int, list[float]]:
+        return {each.place: self._values(each, stage) for each in self._told if each.name == name}
 
     # --- the race -----------------------------------------------------------------------------------------------------
 
@@ -200,8 +197,13 @@ class _Follower:
         usual = {candidate.name for candidate in self._candidates if candidate.baseline}
         left = sorted(standing.dropped, key=lambda each: (-each.seeds, each.difference))
         ranked = [named[name] for name in (*standing.alive, *(each.name for each in left))]
-        baseline = next((each for each in ranked if each.name in usual and self._finished(each, standing)), None)
-        challenger = next((each for each in ranked if each.name not in usual and self._finished(each, standing)), None)
+        ranked = [each for each in ranked if self._finished(each, standing)]
+        challenger = next((each for each in ranked if each.name not in usual), None)
+        baseline = next((each for each in ranked if each.name in usual), None)
+        if not self._closing:
+            wants, challenger, baseline = self._refined(challenger, baseline)
+            if wants and not self._over(wants, reserve=2 * self._rules.fresh):
+                return self._running("refine", wants, standing, challenger, baseline)
         pair = [(each, self._rules.fresh) for each in (challenger, baseline) if each is not None]
         wants = self._missing("fresh", pair)
         if wants and self._over(wants):
@@ -213,6 +215,25 @@ class _Follower:
             return self._ended("answered", ENDS[standing.end], standing, challenger, baseline)
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
         return self._ended("exhausted", reason, standing, challenger, baseline)
+
+    def _refined(
+        self, *pair: Configuration | None
+    ) -> tuple[tuple[Trial, ...], Configuration | None, Configuration | None]:
+        """Both configurations at the best learning rate nearby, and the runs that are needed to know it."""
+        wants: list[Trial] = []
+        better: list[Configuration | None] = []
+        for each in pair:
+            if each is None:
+                better.append(None)
+                continue
+            search = Search(each.place, QUARTER, (self._rules.refine,) * 3)
+            found = search.advance(self._by_place(each.name, "refine"))
+            tried = [Configuration(each.name, k) for k in sorted(found.tried)]
+            known = ((place, min(self._rules.refine, len(self._values(place, "refine")))) for place in tried)
+            self._need("refine", known)
+            wants += self._missing("refine", ((Configuration(each.name, k), n) for k, n in found.wants.items()))
+            better.append(each if found.wants or found.diverged else Configuration(each.name, found.best))
+        return tuple(wants), better[0], better[1]
 
     @staticmethod
     def _finished(configuration: Configuration, standing: Standing) -> bool:
@@ -248,13 +269,14 @@ class _Follower:
         return tuple(trial for trial in needed if trial.seed not in self._told.get(trial.configuration, {}))
 
     def _need(self, stage: str, needs: Iterable[tuple[Configuration, int]]) -> None:
-        self._needed |= dict.fromkeys(_trials(stage, needs))
+        self._needed |= {(trial.configuration, trial.seed) for trial in _trials(stage, needs)}
 
     def _over(self, wants: Sequence[Trial], *, reserve: int = 0) -> bool:
         """Whether these runs would exceed the budget, of which a part is reserved for the answer."""
         if self._closing and wants[0].stage != "fresh":
             return True
-        return self._runs is not None and len(self._needed | dict.fromkeys(wants)) + reserve > self._runs
+        needed = self._needed | {(trial.configuration, trial.seed) for trial in wants}
+        return self._runs is not None and len(needed) + reserve > self._runs
 
     # --- courses ------------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ class Rules:
         tolerance: A difference that does not matter, > 0: of logarithms of losses, so 0.01 is 1 %.
         first: The number of seeds at the first look, at least 2.
         most: The maximum number of seeds in the race.
+        refine: The number of seeds on which the learning rates of the last two methods are refined, at least 1.
         fresh: The number of seeds on which the answer is measured, at least 2; none of them is used to choose.
         search: The numbers of seeds on which learning rates are compared, at spacings of a decade, half and a quarter
             of one.
@@ -61,7 +62,8 @@ class Rules:
     alpha: float = 0.05
     tolerance: float = 0.01
     first: int = 3
-    most: int = 20
+    most: int = 15
+    refine: int = 8
     fresh: int = 10
     search: tuple[int, int, int] = (1, 1, 2)
 
@@ -70,6 +72,7 @@ class Rules:
         _check("tolerance", self.tolerance, 0 < self.tolerance < math.inf, "a finite number > 0")
         _check("first", self.first, self.first >= 2, "at least 2 seeds, since one has no spread")
         _check("most", self.most, self.most >= self.first, f"at least as many seeds as first={self.first}")
+        _check("refine", self.refine, self.refine >= 1, "at least 1 seed")
         _check("fresh", self.fresh, self.fresh >= 2, "at least 2 seeds, since one has no interval")
         sensible = len(self.search) == 3 and all(n >= 1 for n in self.search) and sorted(self.search) == [*self.search]
         _check("search", self.search, sensible, "three numbers of seeds >= 1, none smaller than the one before")

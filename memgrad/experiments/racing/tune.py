@@ -119,7 +119,7 @@ def _drive(
     while wants := tuner.wanted():
         spent = time.monotonic() - began
         if seconds is not None and tuner.course.stage != "fresh":
-            left = seconds - spent - (2 * tuner.rules.fresh if tuner.course.stage == "race" else 0) * trains.pace
+            left = seconds - spent - (0 if tuner.course.stage == "search" else 2 * tuner.rules.fresh) * trains.pace
             if trains.pace * trains.missing(wants) > left:
                 tuner.close()
                 continue

@@ -20,9 +20,11 @@ def course_in_words(course: Course) -> str:
         found = [f"{name} {learning_rate(each.best):g}" for name, each in course.searches.items() if not each.wants]
         known = f"found {', '.join(found)}; " if found else ""
         return f"Search for learning rates: {known}{len(course.searches) - len(found)} methods to go, {runs}."
+    pair = " and ".join(str(each) for each in (course.challenger, course.baseline) if each is not None)
+    if course.stage == "refine":
+        return f"Learning rates near {pair}, on more seeds: {runs}."
     if course.stage == "fresh":
-        pair = [str(each) for each in (course.challenger, course.baseline) if each is not None]
-        return f"Fresh seeds for {' and '.join(pair)}: {runs}."
+        return f"Fresh seeds for {pair}: {runs}."
     standing = course.standing
     if course.stage == "race" and standing is not None:
         if not standing.seeds:

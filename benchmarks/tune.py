@@ -1,0 +1,301 @@
+r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside Optuna with the same number of runs.
+
+    python benchmarks/tune.py errors                                  # error rates of races of equal methods
+    python benchmarks/tune.py simulate                                # whole tunings of methods with known losses
+    python benchmarks/tune.py validate covtype-softmax --sample --epochs 12 --repetitions 10
+    python benchmarks/tune.py validate fashion-mlp --epochs 10        # complete data: core-hours; resumes
+    python benchmarks/tune.py validate ... --out table.md
+
+`validate` trains the grid once: every method of the portfolio at every quarter of a decade over four decades, with ten
+seeds. Its pick is the cell with the best mean loss. Then it tunes several times, each time with other seeds. Optuna
+(default sampler, TPE, with its median pruner, and with successive halving; `pip install optuna`, left out if missing)
+searches the cells of the grid with as many runs as tuning took, one seed per study, a pruned run counting as the share
+of its steps. All picks are trained on the same twenty test seeds, which nothing else used. Regret is the ratio of the
+loss of a pick to that of the grid's pick, minus 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memgrad.experiments import LocalEngine, Results, Spec, Store, execute, results_of
+from memgrad.experiments.racing.answer import Measured
+from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.learning_rates import learning_rate
+from memgrad.experiments.racing.portfolio import portfolio
+from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
+from memgrad.experiments.racing.tune import tune
+from memgrad.experiments.racing.tuner import Tuner
+from memgrad.files import written_whole
+
+GRID_SEEDS = range(500_000_000, 500_000_010)
+TEST_SEEDS = range(900_000_000, 900_000_020)
+PLACES = {
+    True: range(-16, 1),
+    False: range(-10, 7),
+}
+"""Places of the grid, by whether a method divides by a root of squares: 1e-4 to 1, and 3e-3 to 30."""
+CLOSE = 0.02
+
+Cell = tuple[str, float]
+
+
+@dataclass
+class Row:
+    """A way to choose: how many runs it took and how much worse its pick is, per repetition."""
+
+    name: str
+    runs: list[float]
+    regrets: list[float]
+
+    def cells(self) -> list[str]:
+        close = sum(regret <= CLOSE for regret in self.regrets)
+        return [
+            self.name,
+            f"{np.mean(self.runs):.0f}",
+            f"{100 * np.mean(self.regrets):+.1f} %",
+            f"{100 * np.max(self.regrets):+.1f} %",
+            f"{close} of {len(self.regrets)}",
+        ]
+
+
+def spec_of(problem: Mapping[str, Any], candidates: Sequence[Candidate]) -> Spec:
+    methods = [{"name": each.name, "lr": each.lr, **each.options} for each in candidates]
+    return Spec.of({"metrics": ["loss"], "methods": methods, **problem}, folder=Path.cwd())
+
+
+def cells_of(candidates: Sequence[Candidate]) -> dict[str, list[float]]:
+    scaled = {each.name: "Adam" in each.options["optimizer"] for each in candidates}
+    return {name: [learning_rate(k) for k in PLACES[scaled[name]]] for name in scaled}
+
+
+def trained(spec: Spec, cells: Mapping[str, Sequence[float]], seeds: Sequence[int], store: Store) -> Results:
+    """The results of these cells, trained where they are not in the store."""
+    methods = [
+        method.model_copy(update={"lr": sorted(cells[method.name])}) for method in spec.methods if method.name in cells
+    ]
+    whole = spec.model_copy(update={"methods": methods, "seeds": list(seeds)})
+    outcome = execute(whole, store, LocalEngine())
+    if not outcome.complete:
+        sys.exit("stopped; run it again to resume")
+    return results_of(whole, store)
+
+
+def mean_log(results: Results, cell: Cell) -> float:
+    finals = results.final(cell[0], "loss", lr=cell[1])
+    return float(np.log(finals).mean()) if np.isfinite(finals).all() else math.inf
+
+
+def optuna_pick(
+    results: Results, cells: Mapping[str, Sequence[float]], runs: int, number: int, pruner: Any
+) -> tuple[Cell, float]:
+    """The pick of a study over the cells of the grid with one seed, and its cost in complete runs."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    spent = 0.0
+
+    def objective(trial: Any) -> float:
+        nonlocal spent
+        name = trial.suggest_categorical("method", list(cells))
+        lr = cells[name][trial.suggest_int(f"place {name}", 0, len(cells[name]) - 1)]
+        run = results.runs[name][lr][GRID_SEEDS[number % len(GRID_SEEDS)]]
+        steps, losses = results.rows.series(run.digest, "loss")
+        for i, (step, loss) in enumerate(zip(steps, losses, strict=True)):
+            trial.report(float(loss), i)
+            if trial.should_prune():
+                spent += step / steps[-1]
+                raise optuna.TrialPruned
+        spent += 1
+        final = results.final(name, "loss", lr=lr)[number % len(GRID_SEEDS)]
+        if not math.isfinite(final):
+            raise optuna.TrialPruned
+        return float(final)
+
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=number), pruner=pruner())
+    while spent < runs:
+        study.optimize(objective, n_trials=1)
+    name = study.best_params["method"]
+    return (name, cells[name][study.best_params[f"place {name}"]]), spent
+
+
+def validate(options: argparse.Namespace) -> None:
+    candidates = portfolio()
+    problem = {
+        "problem": options.problem,
+        "sample": options.sample,
+        "examples": options.examples,
+        "batch": options.batch,
+    }
+    length = {"steps": options.steps} if options.steps else {"epochs": options.epochs}
+    spec = spec_of({name: value for name, value in {**problem, **length}.items() if value}, candidates)
+    store = Store.open(options.store)
+    cells = cells_of(candidates)
+    grid = trained(spec, cells, GRID_SEEDS, store)
+    best = min(((name, lr) for name in cells for lr in cells[name]), key=lambda cell: mean_log(grid, cell))
+    size = len(GRID_SEEDS) * sum(map(len, cells.values()))
+    print(f"grid: {size} runs, pick {best}", flush=True)
+    picks: dict[str, list[tuple[Cell, float]]] = {"memgrad tune": []}
+    for number in range(options.repetitions):
+        began = time.monotonic()
+        answer = tune(spec, store, LocalEngine(), candidates=candidates, seed=number + 1)
+        if answer.pick is None or answer.status != "answered":
+            sys.exit(f"repetition {number}: {answer.status}, {answer.reason}")
+        picks["memgrad tune"].append(((answer.pick.name, answer.pick.lr), answer.runs))
+        print(f"{number}: {answer.runs} runs, {time.monotonic() - began:.0f} s: {answer.verdict}", flush=True)
+    picks |= dict(optuna_picks(grid, cells, [int(runs) for _, runs in picks["memgrad tune"]]))
+    rows = [Row("exhaustive grid", [size], [0.0])]
+    wanted: dict[str, set[float]] = {}
+    for name, lr in [best, *(cell for each in picks.values() for cell, _ in each)]:
+        wanted.setdefault(name, set()).add(lr)
+    test = trained(spec, {name: sorted(lrs) for name, lrs in wanted.items()}, TEST_SEEDS, store)
+    base = mean_log(test, best)
+    for way, each in picks.items():
+        rows.append(Row(way, [cost for _, cost in each], [math.expm1(mean_log(test, cell) - base) for cell, _ in each]))
+    report(rows, options.out)
+
+
+def optuna_picks(
+    grid: Results, cells: Mapping[str, Sequence[float]], budgets: Sequence[int]
+) -> Iterator[tuple[str, list[tuple[Cell, float]]]]:
+    try:
+        import optuna
+    except ImportError:
+        print("without Optuna, which is not installed", file=sys.stderr)
+        return
+    pruners: dict[str, Callable[[], Any]] = {
+        "Optuna, TPE, median pruner": optuna.pruners.MedianPruner,
+        "Optuna, TPE, successive halving": optuna.pruners.SuccessiveHalvingPruner,
+    }
+    for name, pruner in pruners.items():
+        yield name, [optuna_pick(grid, cells, runs, number, pruner) for number, runs in enumerate(budgets)]
+
+
+def report(rows: Sequence[Row], out: Path | None) -> None:
+    head = ["way to choose", "runs", "mean regret", "largest regret", f"within {100 * CLOSE:.0f} %"]
+    lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *(row.cells() for row in rows))]
+    print("\n".join(lines))
+    write(lines, out)
+
+
+def write(lines: Sequence[str], out: Path | None) -> None:
+    if out is not None:
+        with written_whole(out) as unfinished:
+            unfinished.write_text("\n".join(lines) + "\n")
+
+
+LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "Student's t, 3 degrees of freedom": lambda rng, size: rng.standard_t(3, size=size),
+    "Laplace": lambda rng, size: rng.laplace(size=size),
+    "log-normal": lambda rng, size: rng.lognormal(sigma=1.0, size=size),
+    "uniform": lambda rng, size: rng.uniform(size=size),
+}
+"""Laws of a method's noise, beside what all methods share with a seed."""
+
+
+def errors(options: argparse.Namespace) -> None:
+    """The share of races of equal methods in which any bound of the race is above its true difference, which is 0."""
+    rules = Rules()
+    lines = ["| noise | 2 methods | 4 methods | 8 methods |", "|---|---|---|---|"]
+    for law, draw in LAWS.items():
+        shares = []
+        for methods in (2, 4, 8):
+            rng = np.random.default_rng(methods)
+            values = draw(rng, (options.races, methods, rules.most))
+            false = np.zeros(options.races, dtype=bool)
+            for k, n in enumerate(rules.looks):
+                levels = rules.alpha * look_share(k) * pair_shares([False] * methods)
+                false |= (lower_bounds(values[..., :n], levels) > 0).any(axis=(-1, -2))
+            shares.append(f"{100 * false.mean():.2f} %")
+        lines.append(f"| {law} | {' | '.join(shares)} |")
+        print(lines[-1], flush=True)
+    write(lines, options.out)
+
+
+def simulate(options: argparse.Namespace) -> None:
+    """Whole tunings of equal methods, search included, and of methods of which one is better."""
+    lines = [
+        "| methods | paired spread | a false statement | challenger recommended | pick within 2 % | runs |",
+        "|---|---|---|---|---|---|",
+    ]
+    settings = [(gap, spread) for gap in (0.0, 0.03, 0.1) for spread in (0.005, 0.02, 0.05)]
+    for gap, spread in settings:
+        false = used = close = 0
+        runs = []
+        for number in range(options.races):
+            rng = np.random.default_rng([number, round(1000 * gap), round(1000 * spread)])
+            gaps = np.concatenate([[0.0], np.full(7, gap)]) if gap else np.zeros(8)
+            order = rng.permutation(8)
+            answer, truth = simulated(rng, gaps[order], spread)
+            false += any(
+                truth[each.worse_than] >= truth[each.name] - 1e-12 for each in answer.dropped if each.worse_than
+            )
+            used += answer.better
+            pick = answer.pick
+            assert pick is not None
+            close += truth[f"{pick.name}, lr {pick.lr:g}"] <= min(truth.values()) + CLOSE
+            runs.append(answer.runs)
+        what = "all equal" if not gap else f"one better by {100 * gap:.0f} %"
+        shares = [f"{100 * count / options.races:.1f} %" for count in (false, used, close)]
+        lines.append(f"| {what} | {100 * spread:.1f} % | {' | '.join(shares)} | {np.mean(runs):.0f} |")
+        print(lines[-1], flush=True)
+    write(lines, options.out)
+
+
+def simulated(rng: np.random.Generator, gaps: np.ndarray, spread: float) -> tuple[Any, dict[str, float]]:
+    """A tuning of eight methods whose log loss is a parabola over the logarithm of the learning rate, plus noise."""
+    names = [f"method {i}" for i in range(8)]
+    best = rng.integers(-6, 7, size=8)  # places of the grid, so that equal methods are equal at their best
+    noise: dict[Any, float] = {}
+    truth: dict[str, float] = {}
+
+    def loss(trial: Any) -> float:
+        i = names.index(trial.name)
+        mean = gaps[i] + 0.01 * (trial.place - best[i]) ** 2
+        truth[f"{trial.name}, lr {trial.lr:g}"] = mean
+        shared = noise.setdefault(trial.seed, 0.05 * rng.normal())
+        return math.exp(mean + shared + spread / math.sqrt(2) * rng.normal())
+
+    tuner = Tuner([Candidate(name, lr=1.0, baseline=i == 0) for i, name in enumerate(names)], rules=Rules())
+    while trials := tuner.wanted():
+        tuner.tell_all({trial: Measured(loss(trial)) for trial in trials})
+    return tuner.answer(), truth
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    rates = commands.add_parser("errors")
+    rates.add_argument("--races", type=int, default=10_000)
+    rates.set_defaults(run=errors)
+    simulation = commands.add_parser("simulate")
+    simulation.add_argument("--races", type=int, default=1000)
+    simulation.set_defaults(run=simulate)
+    validation = commands.add_parser("validate")
+    validation.add_argument("problem")
+    validation.add_argument("--sample", action="store_true")
+    validation.add_argument("--examples", type=int)
+    validation.add_argument("--batch", type=int)
+    validation.add_argument("--steps", type=int)
+    validation.add_argument("--epochs", type=int, default=10)
+    validation.add_argument("--repetitions", type=int, default=10)
+    validation.add_argument("--store", type=Path, default=Path("tune-store"))
+    validation.set_defaults(run=validate)
+    for each in (rates, simulation, validation):
+        each.add_argument("--out", type=Path, help="write the table")
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Tuning through the engine and the store: nothing is trained twice, and an interruption changes nothing."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from engine_trials import Here
+
+from memgrad.experiments.driver import Silent, execute
+from memgrad.experiments.planning.plan import RunGroup
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.racing.answer import Answer
+from memgrad.experiments.racing.course import Course
+from memgrad.experiments.racing.repeat import repeating
+from memgrad.experiments.racing.sequential import Rules
+from memgrad.experiments.racing.tune import Budget, tune
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.events import Event
+
+SPEC = Spec.parse(
+    """
+    problem = "logistic"
+    examples = 64
+    batch = 8
+    steps = 30
+    metrics = ["loss"]
+    evaluate.times = 6
+    [[methods]]
+    name = "S"
+    optimizer = "SGD"
+    lr = 1.0
+    [[methods]]
+    name = "M"
+    optimizer = "MemSGD"
+    memory = "poly:8"
+    lr = "best of S"
+    """
+)
+RULES = Rules(most=4, refine=2, fresh=3)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("tuned") / "store")
+
+
+@pytest.fixture(scope="module")
+def answer(store: Store) -> Answer:
+    return tune(SPEC, store, Here(), rules=RULES)
+
+
+class Dies(Silent):
+    """Raises like a lost machine after some finished run groups."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def happened(self, group: RunGroup, event: Event) -> None:
+        from memgrad.experiments.training.events import Finished
+
+        self.left -= isinstance(event, Finished)
+        if not self.left:
+            raise SystemError("power cut")
+
+
+def test_tuning_answers_and_all_its_runs_are_in_the_store(answer: Answer, store: Store) -> None:
+    assert answer.status == "answered"
+    assert answer.runs == len(store.digests())
+    assert answer.pick is not None
+    assert set(answer.found) == {"S", "M"}
+    assert answer.lines["torch"].splitlines()[1].startswith("optimizer = ")
+    assert answer.ratio is not None
+    assert answer.ratio.n == RULES.fresh
+
+
+def test_the_same_tuning_again_trains_nothing(answer: Answer, store: Store) -> None:
+    class Refuses(Here):
+        def start(self, task: object) -> None:
+            raise AssertionError("a run was trained again")
+
+    assert tune(SPEC, store, Refuses(), rules=RULES) == answer
+
+
+@pytest.mark.parametrize("after", [2, 9])
+def test_tuning_that_was_cut_off_comes_to_the_same_answer(answer: Answer, tmp_path: Path, after: int) -> None:
+    other = Store.open(tmp_path / "store")
+    with pytest.raises(SystemError, match="power cut"):
+        tune(SPEC, other, Here(), rules=RULES, listener=Dies(after))
+    assert 0 < len(other.digests()) < answer.runs
+    assert tune(SPEC, other, Here(), rules=RULES) == answer
+
+
+def test_a_budget_of_runs_is_kept_and_can_be_raised(answer: Answer, tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "store")
+    seen: list[Course] = []
+    few = tune(SPEC, other, Here(), rules=RULES, budget=Budget(runs=10), watcher=seen.append)
+    assert few.status == "exhausted"
+    assert len(other.digests()) == few.runs <= 10
+    assert seen[0].stage == "search"
+    assert tune(SPEC, other, Here(), rules=RULES) == answer
+
+
+def test_a_budget_of_time_that_is_used_up_asks_for_nothing_new(tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "store")
+    short = tune(SPEC, other, Here(), rules=RULES, budget=Budget(seconds=1e-9))
+    assert short.status == "exhausted"
+    for bad in ({"runs": 0}, {"seconds": 0.0}):
+        with pytest.raises(ValueError, match="a budget"):
+            Budget(**bad)  # type: ignore[arg-type]
+
+
+def test_another_seed_is_an_independent_repetition(answer: Answer, store: Store) -> None:
+    before = set(store.digests())
+    again = tune(SPEC, store, Here(), rules=RULES, seed=1)
+    assert again.first_seed == answer.first_seed + 10_000_000
+    assert len(set(store.digests()) - before) == again.runs
+
+
+def test_the_repeated_experiment_is_in_the_store_and_gives_the_same_ratio(answer: Answer, store: Store) -> None:
+    text = repeating(SPEC, answer)
+    spec = Spec.parse(text)
+    assert tomllib.loads(text)["seeds"][0] == answer.first_seed
+    assert execute(spec, store, Here()).trained == 0
+    assert answer.challenger is not None
+    assert answer.baseline is not None
+    from memgrad.experiments.driver import results_of
+
+    rows = results_of(spec, store).compare("loss", reference=answer.baseline.name)
+    ratio = next(row.ratio for row in rows if row.method == answer.challenger.name)
+    assert ratio is not None
+    assert answer.ratio is not None
+    assert ratio.value == pytest.approx(answer.ratio.value, rel=1e-12)
+    with pytest.raises(ValueError, match="no answer to repeat: budget"):
+        repeating(SPEC, replace(answer, challenger=None, baseline=None, reason="budget"))
+
+
+def test_more_of_a_metric_cannot_be_tuned_for(tmp_path: Path) -> None:
+    best = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"goal": "max"})})
+    with pytest.raises(ValueError, match=r"tuning makes a loss small, got select.goal='max'"):
+        tune(best, Store.open(tmp_path / "store"), Here())
+    with pytest.raises(ValueError, match="seed from 0 to 1e9"):
+        tune(SPEC, Store.open(tmp_path / "store"), Here(), seed=-1)
