@@ -11,12 +11,23 @@ from memgrad.experiments.planning.methods import Method  # noqa: E402
 from memgrad.experiments.planning.recipe import Recipe  # noqa: E402
 from memgrad.experiments.planning.runs import Run  # noqa: E402
 from memgrad.experiments.planning.spec import Evaluate, Select, Spec  # noqa: E402
+from memgrad.experiments.racing.answer import Answer, Contestant  # noqa: E402
+from memgrad.experiments.racing.candidates import Candidate  # noqa: E402
+from memgrad.experiments.racing.course import Trial  # noqa: E402
+from memgrad.experiments.racing.portfolio import portfolio  # noqa: E402
+from memgrad.experiments.racing.sequential import Rules  # noqa: E402
+from memgrad.experiments.racing.tune import Budget, tune  # noqa: E402
+from memgrad.experiments.racing.tuner import Tuner  # noqa: E402
 from memgrad.experiments.results import Results  # noqa: E402
 from memgrad.experiments.storing.store import Store  # noqa: E402
 from memgrad.experiments.training.engines.local import LocalEngine  # noqa: E402
 
 __all__ = [
+    "Answer",
+    "Budget",
+    "Candidate",
     "Comparison",
+    "Contestant",
     "Curve",
     "Evaluate",
     "LocalEngine",
@@ -24,12 +35,17 @@ __all__ = [
     "Outcome",
     "Recipe",
     "Results",
+    "Rules",
     "Run",
     "Select",
     "Spec",
     "Store",
+    "Trial",
+    "Tuner",
     "execute",
+    "portfolio",
     "results_of",
+    "tune",
 ]
 
 _CHUNK, _CHOICE = "memgrad.experiments.storing.chunk", "memgrad.experiments.planning.problem_choice"

@@ -18,6 +18,7 @@ from memgrad.figures.ensembles import ensembles  # noqa: E402
 from memgrad.figures.memories import PAPER_MEMORIES, memory_types, mixture_weights  # noqa: E402
 from memgrad.figures.objectives import example_objectives, objective_shapes  # noqa: E402
 from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
+from memgrad.figures.races import race  # noqa: E402
 from memgrad.figures.ratios import ratios  # noqa: E402
 from memgrad.figures.risks import Curve, risk_curves, risk_map  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
@@ -48,6 +49,7 @@ __all__ = [
     "mixture_weights",
     "momentum_and_memory",
     "objective_shapes",
+    "race",
     "ratios",
     "reconstructed",
     "risk_curves",

@@ -184,10 +184,10 @@ def measured(losses: float | Iterable[float], steps: Iterable[float] | None = No
         raise ValueError(f"a tuner is told a loss or a list of losses, which are numbers, got {losses!r}.") from None
     if not numbers:
         raise ValueError("a tuner is told at least one loss per run, got none; tell nan if the run diverged.")
-    if at is not None and (len(at) != len(numbers) or any(a >= b for a, b in pairwise(at))):
-        raise ValueError(f"steps must be increasing, one for each of the {len(numbers)} losses, got {at!r}.")
     if not all(map(math.isfinite, numbers)):
         return Measured(math.inf)
+    if at is not None and (len(at) != len(numbers) or any(a >= b for a, b in pairwise(at))):
+        raise ValueError(f"steps must be increasing, one for each of the {len(numbers)} losses, got {at!r}.")
     last = numbers[-max(1, round(LAST * len(numbers))) :]
     final = sum(last) / len(last)
     if len(numbers) == 1:

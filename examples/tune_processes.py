@@ -1,0 +1,59 @@
+"""Tuning of a script that is launched as a process, several at a time. Replace COMMAND by your own.
+
+    python examples/tune_processes.py --jobs 2 --file tuning.json
+
+The script is told the method, the learning rate and the seed, and prints its losses as one line of JSON. Here it is
+this file itself, which trains as tune_my_loop.py does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from tune_my_loop import CANDIDATES, EVERY, STEPS, train
+
+from memgrad.experiments import Rules, Trial, Tuner
+
+COMMAND = [sys.executable, __file__, "--train"]
+
+
+def launched(trial: Trial) -> list[float]:
+    """The losses that the script prints; not finite if it fails, which counts as diverged."""
+    settings = {"name": trial.name, "place": trial.place, "seed": trial.seed, "options": dict(trial.options)}
+    command = [*COMMAND, json.dumps(settings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own command
+    return json.loads(done.stdout) if done.returncode == 0 else [math.nan]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2, help="how many scripts run at a time")
+    parser.add_argument("--file", type=Path, help="keep what was measured here")
+    parser.add_argument("--runs", type=int, help="the most runs it may use")
+    parser.add_argument("--train", metavar="JSON", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.train:
+        print(json.dumps(train(Trial(**json.loads(options.train), stage=""))))
+        return
+
+    tuner = Tuner(CANDIDATES, rules=Rules(most=6, refine=3, fresh=5), runs=options.runs, file=options.file)
+    running: dict[Future[list[float]], Trial] = {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        while not tuner.done:
+            while len(running) < options.jobs and (trial := tuner.ask()):
+                running[pool.submit(launched, trial)] = trial
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                trial = running.pop(future)
+                tuner.tell(trial, future.result(), steps=range(0, STEPS + 1, EVERY))
+                print(f"{trial.stage}: {trial} is done")
+    print(tuner.answer().verdict)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""`memgrad tune` as a person would use it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from engine_trials import MEMGRAD, wait_until
+from typer.testing import CliRunner, Result
+
+from memgrad.cli import app
+from memgrad.cli.tune import as_seconds, cost
+from memgrad.experiments.racing.portfolio import portfolio
+from memgrad.experiments.racing.sequential import Rules
+
+QUICK = [
+    "logistic",
+    "--examples",
+    "64",
+    "--batch",
+    "8",
+    "--steps",
+    "20",
+    "--workers",
+    "1",
+    "--most",
+    "3",
+    "--fresh",
+    "2",
+    "--method",
+    "SGD",
+    "--method",
+    "MemSGD(memory='poly:8')",
+]
+
+
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("memgrad.experiments.planning.preview.SECONDS", 0.01)
+    monkeypatch.chdir(tmp_path)
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(app, ["tune", *words], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+
+
+def said(result: Result) -> str:
+    return " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_comes_again(tmp_path: Path) -> None:
+    result = invoke(*QUICK, "--out", "race.svg", "--repeat", "new/tuned.toml")
+    assert result.exit_code == 0, result.output
+    assert "optimizer = " in result.stdout
+    assert "fresh seeds" in result.stdout
+    assert "2 methods need" in said(result)
+    assert "Search for learning rates" in said(result)
+    assert (tmp_path / "race.svg").read_text().count("MemSGD") >= 1
+    assert [method["optimizer"] for method in tomllib.loads((tmp_path / "new" / "tuned.toml").read_text())["methods"]]
+    again = invoke(*QUICK, "--json")
+    assert again.exit_code == 0
+    answer = json.loads(again.stdout)
+    assert answer["status"] == "answered"
+    assert answer["verdict"] in result.stdout
+    small = invoke(*QUICK, "--runs", "5")
+    assert small.exit_code == 3
+    assert "continues; nothing trained is lost" in said(small)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("logistic", "--method", "AdamW"), "at least two methods to compare, got AdamW"),
+        (("logistic", "--method", "MemSGD(memory='poly:x')", "--method", "SGD"), "memory"),
+        (("logistic", "--method", "MemSGD(lr=", "--method", "SGD"), "a method is OPTIMIZER or OPTIMIZER(option=value"),
+        (("logistics",), "did you mean 'logistic'?"),
+        (("logistic", "--budget", "soon"), "a time is written as 90s, 30m or 1h30m, got 'soon'"),
+        (("logistic", "--steps", "100000000", "--budget", "1s"), "is too short for one run"),
+        (("logistic", "--steps", "5", "--epochs", "5"), "give --steps or --epochs, got both"),
+        (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
+        (("logistic", "--nu", "0.5"), "finite nu > 1"),
+        (("logistic", "--error-rate", "0"), "alpha to be a number in (0, 1), got alpha=0"),
+        (("logistic", "--out", "race.doc"), "a figure is saved as"),
+        (("nothing.toml",), "No such file"),
+    ],
+)
+def test_bad_words_are_refused_before_anything_is_trained(
+    words: tuple[str, ...], complaint: str, tmp_path: Path
+) -> None:
+    result = invoke(*words)
+    assert result.exit_code in (1, 2)
+    assert complaint in said(result)
+    assert not list(tmp_path.glob("memgrad-store/chunks/*"))
+
+
+def test_methods_come_from_an_experiment_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'problem = "logistic"\nexamples = 64\nbatch = 8\nsteps = 20\nevaluate.times = 3\n'
+        '[[methods]]\noptimizer = "SGD"\nlr = 1.0\n[[methods]]\noptimizer = "AdamW"\nlr = "best of SGD"\n'
+    )
+    whole = invoke("mine.toml", "--runs", "1", "--workers", "1", "--json")
+    assert whole.exit_code == 3
+    assert json.loads(whole.stdout)["problem"] == "logistic"
+    like = invoke("least-squares", "--like", "mine.toml", "--steps", "9", "--runs", "1", "--workers", "1", "--json")
+    assert like.exit_code == 3
+    assert json.loads(like.stdout)["runs"] == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_with_what_is_trained_and_the_same_command_comes_to_the_same_answer(tmp_path: Path) -> None:
+    words = [str(MEMGRAD), "tune", *QUICK]
+    words[words.index("20")] = "300"
+    whole = subprocess.run([*words, "--store", "whole", "--json"], capture_output=True, text=True, check=True)
+    process = subprocess.Popen([*words, "--store", "cut"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    wait_until(lambda: len(list((tmp_path / "cut" / "chunks").glob("*.parquet"))) >= 2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    again = subprocess.run([*words, "--store", "cut", "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(again.stdout) == json.loads(whole.stdout)
+
+
+def test_the_cost_that_is_said_beforehand_is_that_of_the_rules() -> None:
+    # Two searches of about 11 runs and six of about 8; 3 to 15 seeds of eight methods; 4 * 8 to refine; 2 * 10 fresh.
+    assert cost(portfolio(), Rules()) == (70 + 24 + 52, 70 + 120 + 52)
+    assert as_seconds("1h 30min") == 5400
