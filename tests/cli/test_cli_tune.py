@@ -18,23 +18,8 @@ from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
 
 QUICK = [
-    "logistic",
-    "--examples",
-    "64",
-    "--batch",
-    "8",
-    "--steps",
-    "20",
-    "--workers",
-    "1",
-    "--most",
-    "3",
-    "--fresh",
-    "2",
-    "--method",
-    "SGD",
-    "--method",
-    "MemSGD(memory='poly:8')",
+    *("logistic", "--examples", "64", "--batch", "8", "--steps", "20", "--workers", "1", "--most", "3", "--fresh", "2"),
+    *("--method", "SGD", "--method", "MemSGD(memory='poly:8')"),
 ]
 
 

@@ -41,10 +41,9 @@ def test_before_the_race_only_the_search_is_drawn_also_for_losses_that_are_not_p
     linear = Answer(
         "running",
         "",
-        leader="A",
+        leader="A, lr 1",
         raced={"A, lr 1": (-1.0, 0.0), "B, lr 1": (math.inf, 1.0)},
         profiles={"A": {1.0: -1.0}, "B": {1.0: 1.0}},
         scale="linear",
     )
-    linear = Answer(**{**vars(linear), "leader": "A, lr 1"})
     assert len(race(linear).axes) == 2
