@@ -57,6 +57,8 @@ def percent(difference: float) -> str:
 
 def answer_in_words(answer: Answer) -> str:
     """The answer in a few lines: the verdict, its evidence, what was not distinguishable, and the lines to paste."""
+    if answer.status in ("failed", "interrupted"):
+        return f"{answer.status.capitalize()} after {answer.runs} runs: {answer.reason}."
     lines = [answer.verdict]
     if answer.ratio is not None:
         what = "Loss ratio" if answer.scale == "log" else "Loss difference"
