@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memgrad import optim
-from memgrad.experiments.planning.spec import Method
+from memgrad.experiments.planning.methods import Method
 
 
 def lines_of(method: Method, lr: float) -> dict[str, str]:
