@@ -19,6 +19,7 @@ from scipy.integrate import fixed_quad
 
 from memgrad.memory import (
     Aged,
+    Cooled,
     Exponential,
     FromDecays,
     Instantaneous,
@@ -255,6 +256,16 @@ ROWS = [
         ),
         examples=[(58.0, 26.0, 100.0, 900.0), (5.0, 20.0, 0.0, 40.0), (9.0, 9.0, 0.0, 1.0)],
         decay=lambda k, *ages: age(k, *ages) / (1 + age(max(k - 1, 0), *ages)),
+        newest_falls=False,
+    ),
+    Row(
+        "Cooled",
+        build=lambda p, steps, power: Cooled(p, steps=steps, power=power),
+        parameters=st.tuples(st.floats(0.3, 20), st.integers(1, 10**6), st.floats(0.3, 4)).map(
+            lambda c: (c[0], float(c[1]), c[2])
+        ),
+        examples=[(1.5, 1000.0, 2.0), (3.0, 7.0, 1.0), (2.0, 100.0, 0.5)],
+        decay=lambda k, p, steps, power: k * s / (k * s + p) if (s := max(1 - k / steps, 0) ** power) else mp.mpf(0),
         newest_falls=False,
     ),
     Row(

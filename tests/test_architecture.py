@@ -28,11 +28,11 @@ ARROWS: dict[str, set[str]] = {
     "optim": {"memory", "method", "extras"},
     "transforms": {"memory", "method", "extras"},
     "dynamics": {"memory", "method", "statistics", "extras"},
-    "theory": {"memory", "method", "deprecation", "extras"},
+    "theory": {"memory", "method", "dynamics", "deprecation", "extras"},
     "problems": {"deprecation", "extras", "files", "user_code"},
     "tables": {"files", "extras"},
-    "experiments": {"memory", "method", "optim", "problems", "statistics", "tables", "extras", "files", "user_code"}
-    | {"deprecation", "__init__"},
+    "experiments": {"memory", "method", "optim", "dynamics", "problems", "statistics", "tables", "extras", "files"}
+    | {"deprecation", "user_code", "__init__"},
     "figures": {"memory", "dynamics", "theory", "problems", "experiments", "statistics", "deprecation", "extras"}
     | {"files"},
     "paper": {"memory", "optim", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures"}

@@ -18,6 +18,7 @@ from memgrad.cli import (
     check,
     comparison,
     data,
+    design,
     dynamics,
     experiments,
     explore,
@@ -26,6 +27,7 @@ from memgrad.cli import (
     report,
     reproduce,
     risks,
+    spectrum,
     store,
     theory,
     tune,
@@ -42,9 +44,18 @@ app = typer.Typer(
 plot = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="markdown", help="Draw a figure of the paper.")
 
 COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Understand": (memories.memories, memories.passport, dynamics.simulate, risks.risk, theory.bound, explore.explore),
+    "Understand": (
+        memories.memories,
+        memories.passport,
+        dynamics.simulate,
+        risks.risk,
+        design.design,
+        theory.bound,
+        explore.explore,
+    ),
     "Train and compare": (
         check.check,
+        spectrum.spectrum,
         experiments.init,
         experiments.plan,
         experiments.run,

@@ -33,7 +33,7 @@ from memgrad.memory.families import (
 from memgrad.memory.gains import COLD, SUM, Gain
 from memgrad.memory.mixture import Mixture, Part
 from memgrad.memory.passport import MixturePassport, Passport
-from memgrad.memory.scheduled import Aged, RampedExponential
+from memgrad.memory.scheduled import Aged, Cooled, RampedExponential
 from memgrad.memory.text import FAMILIES
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "SQUARE_ROOT",
     "SUM",
     "Aged",
+    "Cooled",
     "Exponential",
     "FromDecays",
     "Gain",

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -94,6 +95,80 @@ class Ramp(Factor):
 
     def __str__(self) -> str:
         return f"ramp({number_form(self.steps)})"
+
+
+@final
+@dataclass(frozen=True)
+class Cool(Factor):
+    r"""$(1 - k/T)^q$, and 0 from step $T$ on: a gain that is cooled to nothing over $T$ steps.
+
+    Args:
+        steps: $T$, a finite number >= 1.
+        power: $q$, finite and > 0; 1 is a linear decay.
+    """
+
+    steps: float
+    power: float = 1.0
+
+    name: ClassVar[str] = "cool"
+    example: ClassVar[str] = "cool(1000,2)"
+
+    def __post_init__(self) -> None:
+        steps, power = (_real_number("a cooled gain", name, getattr(self, name)) for name in ("steps", "power"))
+        if steps < 1:
+            raise ValueError(f"a cooled gain needs steps >= 1, got steps={self.steps!r}.")
+        if power <= 0:
+            raise ValueError(f"a cooled gain needs a power > 0, got power={self.power!r}.")
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "power", power)
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        return remaining(k, self.steps, self.power, xp)
+
+    def __str__(self) -> str:
+        numbers = [self.steps] if self.power == 1 else [self.steps, self.power]
+        return f"cool({','.join(map(number_form, numbers))})"
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Knots(Factor):
+    r"""A gain through given points: its logarithm is linear in $\log(1+k)$ between them, and constant beyond.
+
+    Args:
+        numbers: Steps and gains in turn, $k_1, v_1, k_2, v_2, \dots$: at least two points, with increasing steps >= 0
+            and gains > 0.
+    """
+
+    numbers: tuple[float, ...]
+
+    name: ClassVar[str] = "knots"
+    example: ClassVar[str] = "knots(0,1,100,2.5)"
+
+    def __init__(self, *numbers: float) -> None:
+        values = tuple(_real_number("a gain through knots", "number", number) for number in numbers)
+        if len(values) < 4 or len(values) % 2:
+            raise ValueError(
+                f"a gain through knots needs steps and gains in turn, of two points or more, got {numbers}."
+            )
+        steps, gains = values[::2], values[1::2]
+        if steps[0] < 0 or any(later <= earlier for earlier, later in pairwise(steps)):
+            raise ValueError(f"a gain through knots needs increasing steps >= 0, got {', '.join(map(str, steps))}.")
+        if min(gains) <= 0:
+            raise ValueError(f"a gain through knots needs gains > 0, got {min(gains)!r}.")
+        object.__setattr__(self, "numbers", values)
+
+    def at(self, k: Any, xp: Any, memory: Memory) -> Any:
+        steps, logs = self.numbers[::2], [math.log(gain) for gain in self.numbers[1::2]]
+        x = xp.log1p(k)
+        found = x * 0.0 + logs[0]
+        for (first, a), (last, b) in pairwise(zip(steps, logs, strict=True)):
+            left, right = math.log1p(first), math.log1p(last)
+            found = xp.where(k > first, a + (b - a) * (x - left) / (right - left), found)
+        return xp.exp(xp.where(k >= steps[-1], x * 0.0 + logs[-1], found))
+
+    def __str__(self) -> str:
+        return f"knots({','.join(map(number_form, self.numbers))})"
 
 
 @final
@@ -225,12 +300,20 @@ class Function(Factor):
 
 FACTORS: Mapping[str, Callable[..., Factor]] = {
     "ramp": Ramp,
+    "cool": Cool,
+    "knots": Knots,
     "sum": Sum,
     "cold": Cold,
     "nadam": partial(Nadam, ahead=False),
     "nadam_ahead": partial(Nadam, ahead=True),
 }
 """The factors that a text form can name, in addition to `(1+k)^a`."""
+
+
+def remaining(k: Any, steps: float, power: float, xp: Any) -> Any:
+    """(1 - k/steps)^power before the last step, and 0 after it."""
+    share = xp.where(k < steps, 1.0 - k / steps, k * 0.0)
+    return share if power == 1 else xp.pow(share, power)
 
 
 def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from memgrad.memory.base import Memory
 from memgrad.memory.custom import FromDecays
-from memgrad.memory.gain_factors import entries
+from memgrad.memory.gain_factors import entries, remaining
 from memgrad.memory.kinds import as_real
 
 
@@ -114,6 +114,52 @@ def _decay_of_ages(k: Any, age: Any, before: Any) -> Any:
         rule = "a_0 = 0" if k == 0 else f"0 <= a_{k} < 1 + a_{k - 1} = {1 + before!r}"
         raise ValueError(f"mean ages need {rule}, got a_{k}={age!r}.")
     return age / (1 + before)
+
+
+@final
+@dataclass(frozen=True)
+class Cooled(Memory):
+    r"""Polynomial memory that grows young again toward a last step: $b_k = k s_k/(k s_k + p)$, $s_k = (1-k/T)^q$.
+
+    At first it is `poly:p`, whose mean age is $k/(p+1)$. Its local degree $p/s_k$ grows without bound as the $T$ steps
+    run out, and from step $T$ on only the newest gradient counts. That is the shape which the best schedules of
+    `memgrad.theory.design` have.
+
+    Args:
+        p: The degree at the start, finite and > 0.
+        steps: $T$, finite and >= 1.
+        power: $q$, finite and > 0.
+
+    Example:
+        >>> memory = Cooled(1.5, steps=1000, power=2)
+        >>> [round(memory.passport(k).mean_age, 1) for k in (10, 100, 500, 900, 990)]
+        [4.0, 36.4, 90.3, 6.8, 0.1]
+    """
+
+    p: float
+    steps: float = field(kw_only=True)
+    power: float = field(default=2.0, kw_only=True)
+
+    family: ClassVar[str] = "cooled"
+    example: ClassVar[str] = "cooled:1.5,1000,power=2"
+    formula: ClassVar[str] = "-"
+    decay_formula: ClassVar[str] = "k s_k/(k s_k + p), s_k = (1 - k/T)^q"
+
+    def __post_init__(self) -> None:
+        who = "a cooled memory"
+        object.__setattr__(self, "p", as_real(who, "p", self.p, "a finite degree p > 0"))
+        steps = as_real(who, "steps", self.steps, "a finite number of steps >= 1")
+        if not steps >= 1:
+            raise ValueError(f"{who} needs a finite number of steps >= 1, got steps={self.steps!r}.")
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "power", as_real(who, "power", self.power, "a finite power > 0"))
+
+    def _decay(self, k: Any, xp: Any) -> Any:
+        old = k * remaining(k, self.steps, self.power, xp)
+        return old / (old + self.p)
+
+    def _fresh(self, k: Any, xp: Any) -> Any:
+        return self.p / (k * remaining(k, self.steps, self.power, xp) + self.p)
 
 
 @final

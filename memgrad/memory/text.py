@@ -25,7 +25,7 @@ from memgrad.memory.families import (
 from memgrad.memory.gain_factors import FACTORS, Factor, Power
 from memgrad.memory.gains import Gain, Term
 from memgrad.memory.mixture import Mixture, Part
-from memgrad.memory.scheduled import Aged, RampedExponential
+from memgrad.memory.scheduled import Aged, Cooled, RampedExponential
 from memgrad.suggestions import did_you_mean
 
 FAMILIES: Mapping[str, type[Memory]] = {
@@ -38,6 +38,7 @@ FAMILIES: Mapping[str, type[Memory]] = {
         Stretched,
         PowerDecay,
         Aged,
+        Cooled,
         RampedExponential,
         FromDecays,
         Sampled,

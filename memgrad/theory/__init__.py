@@ -20,6 +20,7 @@ require("memgrad.theory", extra="lab", modules=("scipy",))
 from memgrad.theory.advice import Advice, best_degree, best_lr  # noqa: E402  # after the check, which names the extra
 from memgrad.theory.bound import AssumptionError, Bound  # noqa: E402
 from memgrad.theory.continuous import exponential, instantaneous, polynomial  # noqa: E402
+from memgrad.theory.design import Candidate, Design, design, recipe  # noqa: E402
 from memgrad.theory.discrete import discrete_master, memsgd  # noqa: E402
 from memgrad.theory.heavy_ball import (  # noqa: E402
     Polyak,
@@ -46,6 +47,8 @@ __all__ = [
     "Advice",
     "AssumptionError",
     "Bound",
+    "Candidate",
+    "Design",
     "Entry",
     "GammaBounds",
     "Parameter",
@@ -55,6 +58,7 @@ __all__ = [
     "best_gamma",
     "best_lr",
     "bounds",
+    "design",
     "discrete_master",
     "exponential",
     "exponential_general",
@@ -69,6 +73,7 @@ __all__ = [
     "memsgd",
     "polyak",
     "polynomial",
+    "recipe",
 ]
 
 _BOUND = ("AssumptionError", "Bound", "assume", "assume_growth", "covariance_given", "noise_given")

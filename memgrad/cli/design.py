@@ -1,0 +1,63 @@
+"""The command that designs a memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memgrad.cli.layout import show
+from memgrad.cli.terminal import AsJson, as_count, progress_bar, refusing
+
+
+def design(
+    nu: Annotated[float, typer.Option(help="The eigenvalues are j^-nu, nu > 1.")] = 1.5,
+    zeta: Annotated[float, typer.Option(help="How hard the start is, > 0: SGD's risk falls as k^-zeta.")] = 0.5,
+    noise: Annotated[float, typer.Option(help="The standard deviation of the label noise, >= 0.")] = 0.0,
+    batch: Annotated[int, typer.Option(parser=as_count, metavar="N", help="The batch size.")] = 1,
+    steps: Annotated[int, typer.Option(parser=as_count, metavar="N", help="How many steps, at least 16.")] = 1000,
+    iterations: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Maximum number of iterations.")] = 400,
+    out: Annotated[Path | None, typer.Option(help="Keep the design, with the method as text: .json.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Design the best memory for a power-law problem and a number of steps, beside a recipe and the named methods.
+
+    For example:
+
+    - `memgrad design --nu 1.5 --zeta 0.5 --batch 16 --steps 1000`
+    - `memgrad design --nu 2 --noise 0.3 --steps 500 --out design.json`
+    """
+    with refusing():
+        from memgrad import theory
+        from memgrad.files import written_whole
+
+        if out is not None and out.suffix != ".json":
+            raise ValueError(f"a design is kept as JSON, in a file that ends in .json, got --out {str(out)!r}.")
+        with progress_bar(f"design for {steps} steps") as report:
+            found = theory.design(
+                nu, zeta, noise=noise, batch=batch, steps=steps, iterations=iterations, progress=report
+            )
+        text = json.dumps(found.to_dict(), indent=1)
+        if as_json:
+            typer.echo(text)
+        else:
+            rows = [
+                (each.name, f"{each.risk:.4g}", f"{each.lr:.4g}", each.schedule, _short(str(each.method)))
+                for each in (found.best, found.recipe, *found.named)
+            ]
+            show(("name", "risk", "lr", "schedule", "method"), rows, prose={"method"})
+            typer.echo(
+                f"{100 * found.gain:.1f} % below the best named method, of which the recipe keeps "
+                f"{100 * found.kept:.0f} %; {found.iterations} iterations"
+                + ("." if found.converged else ", not converged: pass a larger --iterations.")
+            )
+        if out is not None:
+            with written_whole(out) as unfinished:
+                unfinished.write_text(text + "\n", encoding="utf-8")
+            typer.echo(f"wrote {out}", err=as_json)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 90 else f"{text[:60]}... ({len(text)} characters; --out keeps them)"
