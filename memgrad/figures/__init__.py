@@ -22,6 +22,7 @@ from memgrad.figures.races import race  # noqa: E402
 from memgrad.figures.ratios import ratios  # noqa: E402
 from memgrad.figures.risks import Curve, risk_curves, risk_map  # noqa: E402
 from memgrad.figures.smoothing import smoothing  # noqa: E402
+from memgrad.figures.spectra import measured_spectrum  # noqa: E402
 from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
 from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
 from memgrad.figures.velocities import VelocityMoments, second_moments, velocity_noise  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "figure_path",
     "gamma_curve",
     "gamma_region",
+    "measured_spectrum",
     "memory_types",
     "mixture_weights",
     "momentum_and_memory",
