@@ -35,6 +35,7 @@ from memgrad.dynamics.exponents import fit_exponent, kappa_of, predicted_exponen
 from memgrad.dynamics.first_order import AmplifiedFlow, FirstOrder, GradientFlow  # noqa: E402
 from memgrad.dynamics.integrators import SCHEMES  # noqa: E402
 from memgrad.dynamics.lagrangian import MemoryLagrangian, integral_residual  # noqa: E402
+from memgrad.dynamics.mixture_flow import GainWarp, MixtureFlow  # noqa: E402
 from memgrad.dynamics.moments import Moments, moments  # noqa: E402
 from memgrad.dynamics.ordinary import solve  # noqa: E402
 from memgrad.dynamics.results import Ensemble, Statistics, Trajectory  # noqa: E402
@@ -58,6 +59,7 @@ __all__ = [
     "Equation",
     "ExponentialFlow",
     "FirstOrder",
+    "GainWarp",
     "GradientFlow",
     "HeavyBallFlow",
     "HyperbolicViscosity",
@@ -65,6 +67,7 @@ __all__ = [
     "MemoryLagrangian",
     "MemoryViscosity",
     "MethodMoments",
+    "MixtureFlow",
     "Moments",
     "Risk",
     "SecondOrder",

@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 
 from memgrad.dynamics.equations import Equation, MemoryFlow, SecondOrder, symmetric
 from memgrad.dynamics.first_order import FirstOrder
+from memgrad.dynamics.mixture_flow import MixtureFlow
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.responses import closed_response
 
@@ -32,7 +33,7 @@ class Moments:
         mean_v: Means of the velocity, shape (n, d).
         cov_xx: Covariance of the position, shape (n, d, d).
         cov_xv: Covariance of the position (rows) with the velocity (columns).
-        cov_vv: Covariance of the velocity; infinite at t = 0 for memory with noise.
+        cov_vv: Covariance of the velocity; infinite at t = 0 for memory with noise (0 there for a `MixtureFlow`).
         equation: The text of the equation.
         method: `closed form` or `moment equations`.
     """
@@ -114,6 +115,10 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
     curvature, directions = np.linalg.eigh(hessian)
     covariance = equation.volatility.covariance(x.shape[1])
     noise = directions.T @ covariance @ directions
+    if isinstance(equation, MixtureFlow):
+        if method == "closed form":
+            raise ValueError(f"no closed form for {equation} here: none is known. Use the moment equations.")
+        return _of_mixture(equation, times, x, slope, curvature, directions, noise)
     mixes = np.abs(noise - np.diag(np.diagonal(noise))).max() > 1e-14 * max(np.abs(noise).max(), 1e-300)
     response = None if method == "moment equations" or mixes else closed_response(equation, times, curvature)
     if response is None and method == "closed form":
@@ -143,6 +148,25 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
         cov_vv=vv,
         equation=str(equation),
         method="moment equations" if response is None else "closed form",
+    )
+
+
+def _of_mixture(
+    equation: MixtureFlow, times: Array, x: Array, slope: Array, curvature: Array, directions: Array, noise: Array
+) -> Moments:
+    """The moments of a mixture's flow, whose velocity is minus the average of gradients."""
+    displacement, average, *covariances = equation.second_moments(times, curvature, noise)
+    start = (slope @ directions)[0]
+    xx, xv, vv = (directions @ each @ directions.T for each in covariances)
+    return Moments(
+        t=times,
+        mean_x=x - (start * displacement) @ directions.T,
+        mean_v=-(start * average) @ directions.T,
+        cov_xx=xx,
+        cov_xv=xv,
+        cov_vv=vv,
+        equation=str(equation),
+        method="moment equations",
     )
 
 

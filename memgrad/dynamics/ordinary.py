@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 
 from memgrad.dynamics.equations import Equation, NotFiniteError, SecondOrder
 from memgrad.dynamics.first_order import FirstOrder
+from memgrad.dynamics.mixture_flow import MixtureFlow
 from memgrad.dynamics.results import Trajectory
 
 Array = NDArray[np.float64]
@@ -209,7 +210,7 @@ def _system(
             raise ValueError(f"{equation} has no velocity, got v0={v0!r}.")
         equation.slope(x)
         return x.ravel(), lambda t, y: equation.drift(np.asarray(t), y[None]).ravel()
-    assert isinstance(equation, SecondOrder)
+    assert isinstance(equation, SecondOrder | MixtureFlow)
     x_begin, v_begin = equation.start(x, begin)
     if v0 is not None:
         if equation.is_singular:
@@ -235,7 +236,7 @@ def _between(
         y = solution(np.maximum(t, begin)).T
         if isinstance(equation, FirstOrder):
             return y, equation.drift(t[:, None], y)
-        assert isinstance(equation, SecondOrder)
+        assert isinstance(equation, SecondOrder | MixtureFlow)
         x, v = y[:, :d].copy(), y[:, d:].copy()
         for i in np.flatnonzero(t < begin):
             x[i], v[i] = (part[0] for part in equation.start(x0, float(t[i])))

@@ -50,7 +50,7 @@ class TimeWarp(ABC):
         def sped_up(t: Array, x: Array, v: Array) -> tuple[Array, Array]:
             return x, v * self.speed(t)[:, None]
 
-        return _retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
+        return retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
 
     def to_memory(self, trajectory: Trajectory) -> Trajectory:
         """A solution of the heavy ball as a solution of MG-ODE."""
@@ -60,7 +60,7 @@ class TimeWarp(ABC):
             first = self._first_velocity(trajectory) if np.any(speed == 0) else 0.0
             return x, np.where(speed == 0, first, v / np.where(speed == 0, 1.0, speed))
 
-        return _retimed(trajectory, self.memory_time, self.heavy_ball_time, slowed)
+        return retimed(trajectory, self.memory_time, self.heavy_ball_time, slowed)
 
     def _first_velocity(self, trajectory: Trajectory) -> Array:
         """The limit of the heavy ball's velocity over the speed, 0/0, as t -> 0."""
@@ -260,7 +260,7 @@ def time_warp(memory: Memory | str) -> TimeWarp:
     return QuadratureWarp(memory)
 
 
-def _retimed(
+def retimed(
     trajectory: Trajectory,
     forth: Callable[[Array], Array],
     back: Callable[[Array], Array],

@@ -1,0 +1,277 @@
+r"""Mixtures in continuous time: a memory whose gain is a power of time, beside the newest gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import solve_ivp
+
+from memgrad.dynamics.equations import Equation
+from memgrad.dynamics.kicks import Kick, memory_kick
+from memgrad.dynamics.results import Trajectory
+from memgrad.dynamics.timewarp import TimeWarp, retimed
+from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity
+from memgrad.kinds import is_real
+from memgrad.memory import Gain, Instantaneous, Memory, Mixture, Polynomial
+from memgrad.memory.factors import Power
+from memgrad.memory.kinds import as_real
+from memgrad.memory.text import as_memory
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MixtureFlow(Equation):
+    r"""The limit of a mixture: $dX = -\gamma_0 (\nabla f\,dt + \sigma dB) - \gamma(t) U dt$, $\gamma(t) = c\,t^g$,
+
+    $$dU = \frac{\dot m(t)}{m(t)}\,[(\nabla f(X) - U)\,dt + \sigma dB].$$
+
+    $U$ is the weighted average of all past gradients; $\gamma_0 = 0$, $\gamma = 1$ is MG-SDE, with $V = -U$. It is the
+    limit of small steps $h$ of $x_{k+1} = x_k - h (\gamma_0 g_k + \gamma(kh) u_k)$ at $t = kh$, with gradients of
+    covariance $\sigma\sigma^T/h$. Without $\gamma_0$ the position obeys
+    $\ddot X + (\frac{\dot m}{m} - \frac{g}{t}) \dot X + \gamma \frac{\dot m}{m} \nabla f(X) = 0$: a heavy ball in
+    another time (`GainWarp`). With it there is a third term, $\gamma_0 \nabla^2 f(X)\, \dot X$: damping by curvature.
+
+    `moments`, `simulate` and `solve` take it; the velocities in their results are $V = -U$.
+
+    Args:
+        memory: A memory with a memory function m(t), or its text form.
+        scale: $c$, finite and > 0.
+        growth: $g = 1 - \kappa$, finite and >= 0.
+        instant: $\gamma_0$, finite and >= 0.
+        gradient: $\nabla f$, (paths, d) to (paths, d).
+        noise: The volatility, see `Equation`; a number or a matrix.
+        hessian: The Hessian of a quadratic, for exact moments.
+
+    Example:
+        >>> print(MixtureFlow("poly:4", growth=0.5, instant=1.0, gradient=lambda x: x, noise=0.1))
+        mixture SDE(1 inst + 1 t^0.5 poly:4), noise 0.1
+    """
+
+    memory: Memory
+    scale: float = 1.0
+    growth: float = 0.0
+    instant: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "memory", as_memory("MixtureFlow", "memory", self.memory))
+        if isinstance(self.memory, Instantaneous):
+            raise ValueError("MixtureFlow needs a memory beside the newest gradient, got inst: use GradientFlow.")
+        object.__setattr__(self, "scale", as_real("MixtureFlow", "scale", self.scale, "a finite scale > 0"))
+        for name in ("growth", "instant"):
+            value = getattr(self, name)
+            if not is_real(value) or not 0 <= value < np.inf:
+                raise ValueError(f"MixtureFlow needs a finite {name} >= 0, got {name}={value!r}.")
+        MemoryViscosity(self.memory)  # refuses memories without a memory function
+        if self.is_stochastic and self.degree <= 0.5 + 1e-6:
+            raise ValueError(
+                f"the average has infinite variance under {self.memory}: for m = t^p near 0 it needs p > 1/2."
+            )
+
+    @staticmethod
+    def of(mixture: Mixture | str, *, h: float, gradient: Any, noise: Any = 0.0, hessian: Any = None) -> MixtureFlow:
+        r"""The flow of a mixture of at most `inst` and one average with the gain $c\,(1+k)^a$, for steps of length h.
+
+        $(1+k)^a$ is $(t/h)^a$ up to one step, so the scale is $c\,h^{-a}$.
+
+        Example:
+            >>> flow = MixtureFlow.of("inst + 0.1*(1+k)^0.5*poly:4", h=0.01, gradient=lambda x: x)
+            >>> flow.instant, round(flow.scale, 12), flow.growth
+            (1.0, 1.0, 0.5)
+        """
+        mixture, h = Mixture.of(mixture, "MixtureFlow.of", "mixture"), as_real("MixtureFlow.of", "h", h, "a step h > 0")
+        instant = mixture.instant or Gain.constant(0.0)
+        if len(mixture.averages) != 1 or instant.fixed is None or len(mixture.averages[0].gain.terms) != 1:
+            raise ValueError(
+                f"MixtureFlow.of takes one average, beside a constant times inst, as in 'inst + 0.1*(1+k)^0.5*poly:4', "
+                f"got {mixture}."
+            )
+        (part,) = mixture.averages
+        (term,) = part.gain.terms
+        if any(not isinstance(factor, Power) for factor in term.factors):
+            raise ValueError(f"MixtureFlow.of takes gains that are a number times (1+k)^a, got {part.gain}.")
+        growth = sum(factor.exponent for factor in term.factors if isinstance(factor, Power))
+        given = {"gradient": gradient, "noise": noise, "hessian": hessian}
+        return MixtureFlow(part.memory, term.scale * h**-growth, growth, instant.fixed, **given)
+
+    is_singular = True
+
+    @property
+    def degree(self) -> float:
+        """The exponent p of the power of t that the memory function is near 0."""
+        return float(1e-12 * self.memory.rate(1e-12))
+
+    @property
+    def name(self) -> str:
+        """Mixture ODE or SDE, with the parts."""
+        instant = f"{self.instant:g} inst + " if self.instant else ""
+        return f"mixture {self._kind()}({instant}{self.scale:g} t^{self.growth:g} {self.memory})"
+
+    def gain(self, t: Array) -> Array:
+        r"""$\gamma(t) = c\,t^g$, the gain of the average."""
+        return np.asarray(self.scale * np.asarray(t, dtype=float) ** self.growth)
+
+    def kick(self, t0: Array, t1: Array) -> Kick:
+        """The exact step of the average while the gradient is held constant."""
+        return memory_kick(self.memory, t0, t1)
+
+    def push(self, s: Array, t: Array) -> Array:
+        r"""$\dot m(s)/m(t)$, the influence of a gradient on the average."""
+        return np.asarray(self.memory.influence(s, t))
+
+    def drift(self, t: Array, x: Array, v: Array) -> tuple[Array, Array]:
+        """The time derivatives of positions, and of V = -U, without noise."""
+        g = self.slope(x)
+        return -self.instant * g + self.gain(t) * v, -self.memory.rate(np.asarray(t, dtype=float)) * (g + v)
+
+    def start(self, x0: ArrayLike, t0: float) -> tuple[Array, Array]:
+        """Position and V = -U at a small time, where the gradient is still the first one."""
+        x = np.atleast_2d(np.asarray(x0, dtype=float))
+        g = self.slope(x)
+        return x - self._displacement(t0) * g, -g
+
+    def warp(self) -> GainWarp:
+        """The change of time that makes a heavy ball of it: for polynomial memory without the newest gradient."""
+        if not isinstance(self.memory, Polynomial):
+            raise ValueError(f"GainWarp is known for polynomial memory, got {self.memory}.")
+        if self.instant:
+            raise ValueError(
+                f"no change of time makes a heavy ball of a mixture with the newest gradient, got instant="
+                f"{self.instant!r}: it damps each direction by its own curvature, and time is the same for all."
+            )
+        return GainWarp(self.memory.p, self.scale, self.growth)
+
+    # --- exact second moments ----------------------------------------------------------------------------------------
+
+    def second_moments(self, times: Array, lam: Array, noise: Array) -> tuple[Array, ...]:
+        r"""Displacement, average and covariances of (X, U) in the directions of the Hessian, for a unit first gradient.
+
+        $$\dot C_{xx} = -\gamma_0 (\lambda_i + \lambda_j) C_{xx} - \gamma (C_{xu} + C_{xu}^T) + \gamma_0^2 S, \quad
+          \dot C_{xu} = -(\gamma_0 \lambda_i + a) C_{xu} - \gamma C_{uu} + a \lambda_j C_{xx} - \gamma_0 a S,$$
+
+        $$\dot C_{uu} = a (\lambda_i C_{xu} + \lambda_j C_{xu}^T) - 2 a C_{uu} + a^2 S.$$
+        """
+        d = len(lam)
+        unit = np.abs(noise).max() or 1.0
+        s, rows, columns = noise / unit, lam[:, None], lam[None]
+
+        def derivative(t: float, y: Array) -> Array:
+            x, u = y[:d], y[d : 2 * d]
+            xx, xu, uu = (part.reshape(d, d) for part in np.split(y[2 * d :], 3))
+            a, gain, now = float(self.memory.rate(t)), float(self.gain(np.asarray(t))), self.instant
+            g = 1 - lam * x
+            return np.concatenate([
+                now * g + gain * u,
+                a * (g - u),
+                (-now * (rows + columns) * xx - gain * (xu + xu.T) + now**2 * s).ravel(),
+                (-(now * rows + a) * xu - gain * uu + a * columns * xx - now * a * s).ravel(),
+                (a * (rows * xu + columns * xu.T) - 2 * a * uu + a**2 * s).ravel(),
+            ])  # fmt: skip
+
+        positive = times[times > 0]
+        begin = min(1e-8, 1e-5 * positive[0], 1e-7 / max(float(np.abs(lam).max()), 1e-300)) if positive.size else 0.0
+        found = [self._near_zero(0.0, d, s) for _ in times[times <= 0]]
+        if positive.size:
+            first = np.concatenate([part.ravel() for part in self._near_zero(begin, d, s)])
+            solution = solve_ivp(
+                derivative, (begin, positive[-1]), first, t_eval=positive, rtol=1e-10, atol=1e-13, method="LSODA"
+            )
+            if not solution.success:
+                raise ArithmeticError(f"the moment equations of {self} could not be solved: {solution.message}")
+            found += [
+                [y[:d], y[d : 2 * d], *(part.reshape(d, d) for part in np.split(y[2 * d :], 3))] for y in solution.y.T
+            ]
+        x, u, xx, xu, uu = (np.stack(parts) for parts in zip(*found, strict=True))
+        return x, u, unit * xx, -unit * xu, unit * uu  # with V = -U
+
+    def _near_zero(self, t: float, d: int, noise: Array) -> list[Array]:
+        """Displacement, average and covariances at a small time, where the gradient is still the first one."""
+        p, g, c, now = self.degree, self.growth, self.scale, self.instant
+        one = np.ones(d)
+        drawn = p**2 / (2 * p - 1) if np.any(noise) else 0.0
+        xx = now**2 * t + 2 * now * c * t ** (1 + g) / (1 + g)
+        xx += 2 * c**2 * drawn * t ** (1 + 2 * g) / ((p + g) * (1 + 2 * g))
+        xu = -(now + c * drawn * t**g / (p + g))
+        uu = drawn / t if t else 0.0
+        return [self._displacement(t) * one, one, xx * noise, xu * noise, uu * noise]
+
+    def _displacement(self, t: float) -> float:
+        return float(self.instant * t + self.scale * t ** (1 + self.growth) / (1 + self.growth))
+
+
+@final
+@dataclass(frozen=True)
+class GainWarp(TimeWarp):
+    r"""The time $s = \frac{2\sqrt{cp}}{1+g}\, t^{(1+g)/2}$ in which memory $t^p$ of gain $c\,t^g$ is a heavy ball.
+
+    The viscosity is $q/s$ with $q = \frac{2p-1-g}{1+g}$. $g = 0$, $c = 1$ is the paper's warp, with $2p-1$; $g = 1$ is
+    a heavy ball already, with $p - 1$, at another constant speed. So the path of a gain without noise is that of a
+    memory of another degree, which it runs through as $t^{(1+g)/2}$ instead of $t^{1/2}$.
+
+    Args:
+        p: The degree of the memory, > (1+g)/2.
+        scale: $c$, > 0.
+        growth: $g$, >= 0.
+
+    Example:
+        >>> warp = GainWarp(4.0, 1.0, 0.5)
+        >>> print(warp.viscosity)  # (8 - 1.5)/1.5
+        4.333333333333333/t
+    """
+
+    p: float
+    scale: float
+    growth: float
+
+    @property
+    def viscosity(self) -> Viscosity:
+        """q/s, or an error where q is not positive."""
+        q = (2 * self.p - 1 - self.growth) / (1 + self.growth)
+        if q <= 0:
+            raise ValueError(
+                f"memory t^p with the gain t^g is a heavy ball in another time for p > (1+g)/2, got p={self.p!r}, "
+                f"g={self.growth!r}."
+            )
+        return MemoryViscosity(Polynomial(q))
+
+    @property
+    def _rate(self) -> float:
+        return 2 * float(np.sqrt(self.scale * self.p)) / (1 + self.growth)
+
+    def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
+        r"""A solution of the mixture's flow as one of the heavy ball, whose velocity is $\gamma(t) V \dot t$."""
+
+        def faster(s: Array, x: Array, v: Array) -> tuple[Array, Array]:
+            return x, v * (self._gain(self.memory_time(s)) * self.speed(s))[:, None]
+
+        return retimed(trajectory, self.heavy_ball_time, self.memory_time, faster)
+
+    def to_memory(self, trajectory: Trajectory) -> Trajectory:
+        """A solution of the heavy ball as one of the mixture's flow, at times > 0."""
+
+        def slower(t: Array, x: Array, v: Array) -> tuple[Array, Array]:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return x, v / (self._gain(t) * self.speed(self.heavy_ball_time(t)))[:, None]
+
+        return retimed(trajectory, self.memory_time, self.heavy_ball_time, slower)
+
+    def _gain(self, t: Array) -> Array:
+        return np.asarray(self.scale * t**self.growth)
+
+    def heavy_ball_time(self, tau: Any) -> Array:
+        """The heavy ball's time of a time in the flow of the mixture."""
+        return np.asarray(self._rate * np.asarray(tau, dtype=float) ** ((1 + self.growth) / 2))
+
+    def memory_time(self, t: Any) -> Array:
+        """The time in the flow of the mixture of the heavy ball's time."""
+        return np.asarray((np.asarray(t, dtype=float) / self._rate) ** (2 / (1 + self.growth)))
+
+    def speed(self, t: Any) -> Array:
+        """How fast the flow's time runs at the heavy ball's time t."""
+        power = 2 / (1 + self.growth)
+        return np.asarray(power / self._rate * (np.asarray(t, dtype=float) / self._rate) ** (power - 1))
