@@ -14,8 +14,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 from memgrad.cli import app
-from memgrad.experiments.measuring.measure import Measured, measure
 from memgrad.experiments.measuring.lanczos import lanczos
+from memgrad.experiments.measuring.measure import Measured, measure
 from memgrad.experiments.measuring.products import Curvature
 from memgrad.problems import Problem
 
