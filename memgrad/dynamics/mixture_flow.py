@@ -16,7 +16,7 @@ from memgrad.dynamics.timewarp import TimeWarp, retimed
 from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity
 from memgrad.kinds import is_real
 from memgrad.memory import Gain, Instantaneous, Memory, Mixture, Polynomial
-from memgrad.memory.factors import Power
+from memgrad.memory.gain_factors import Power
 from memgrad.memory.kinds import as_real
 from memgrad.memory.text import as_memory
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memgrad.experiments.measuring.measure import Measured
-from memgrad.figures.methods import BLUE, ORANGE
+from memgrad.figures.method_styles import BLUE, ORANGE
 from memgrad.figures.style import drawing, settings_below
 
 

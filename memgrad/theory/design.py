@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memgrad.dynamics import Spectrum, exact_risk, sgd_limit
 from memgrad.kinds import number_form
 from memgrad.memory import Cooled, FromDecays, Gain, Instantaneous, Memory, Mixture, Part
-from memgrad.memory.factors import Cool, Knots, Power
+from memgrad.memory.gain_factors import Cool, Knots, Power
 from memgrad.memory.gains import Term
 from memgrad.memory.passport import Progress
 from memgrad.method import Method

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from memgrad.experiments.planning.spec import Method, Spec
+from memgrad.experiments.planning.methods import Method
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.candidates import Candidate, checked
 
 
