@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from memgrad.paper.claims import FirstVersion
 from memgrad.paper.continuous import _record_times
-from memgrad.paper.evidence import Case, _counted
+from memgrad.paper.evidence import Case, first_version
 from memgrad.paper.odes import fitted_slope, momentum_and_memory_odes
 from memgrad.paper.settings import OdesSettings
 from memgrad.statistics import Estimate
@@ -22,9 +23,9 @@ def test_recorded_times_reach_the_end_though_steps_do_not_divide_it_in_floats() 
 def test_open_comparisons_are_those_that_neither_hold_nor_fail() -> None:
     outcomes = [(True, False), (False, True), (False, False), (False, False)]
     cases = [Case(Estimate(1.0), held, failed) for held, failed in outcomes]
-    assert _counted(cases) == "1 of 4 comparisons hold, 1 fails, 2 are open."
-    assert _counted(cases[:1]) == "1 of 1 comparisons hold."
-    assert _counted([*cases[:3], cases[1]]) == "1 of 4 comparisons hold, 2 fail, 1 is open."
+    assert first_version(cases) == FirstVersion("not reproduced", "1 of 4 comparisons hold, 1 fails, 2 are open.")
+    assert first_version(cases[:1]) == FirstVersion("reproduced", "1 of 1 comparisons hold.")
+    assert first_version([cases[0], cases[2]]) == FirstVersion("undecided", "1 of 2 comparisons hold, 1 is open.")
 
 
 def test_the_window_of_a_fit_includes_peaks_at_both_ends() -> None:
