@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from memgrad.files import written_whole
 
@@ -51,7 +51,7 @@ def warn(figure: Figure, warning: str) -> None:
 
 
 def log_ticks(axis: Axis, count: int) -> None:
-    """Readable ticks on a logarithmic axis: a few plain numbers if it spans less than a decade, else powers of ten.
+    """Readable ticks on a logarithmic axis: plain numbers if it spans less than two decades, else powers of ten.
 
     Example:
         >>> axes = Figure().subplots()
@@ -61,10 +61,11 @@ def log_ticks(axis: Axis, count: int) -> None:
         ['0.5', '1', '1.5', '2', '2.5']
     """
     low, high = axis.get_view_interval()
-    if high >= 10 * low:
+    if high >= 100 * low:
         axis.set_minor_formatter(NullFormatter())
         return
-    axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 5, 10]))
+    few = MaxNLocator(count, steps=[1, 2, 5, 10]) if high < 10 * low else LogLocator(subs=(1.0, 2.0, 5.0))
+    axis.set_major_locator(few)
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_locator(NullLocator())
 

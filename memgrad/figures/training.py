@@ -110,7 +110,8 @@ def training_curves(
         for i, (name, row) in enumerate(rows.items()):
             for place, (axes, panel) in enumerate(zip(grid[len(heights) * i], row, strict=True)):
                 _draw(axes, panel, looks, over_step_sizes)
-                axes.set_ylabel(f"{name}\n{ylabel}" if name and not place else ylabel, fontsize=8)
+                label = ylabel or panel.title
+                axes.set_ylabel(f"{name}\n{label}" if name and not place else label, fontsize=8)
                 lowest = axes
                 if len(heights) > 1:
                     lowest = grid[len(heights) * i + 1, place]

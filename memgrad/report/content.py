@@ -53,7 +53,7 @@ class ClaimRow:
         scale: What was run, part by part.
         figures: The names of the figures in this report that show it.
         remarks: How to read it, and what would decide it.
-        published: The published outcomes beside a rehearsal's: by version 2 and, if it is another, by version 1.
+        published: The published outcomes, if it is not decided here: by version 2 and, if that differs, by version 1.
     """
 
     claim: Claim
@@ -221,8 +221,14 @@ def _claim(claim: Claim, verdict: Verdict | None, reproduction: Reproduction) ->
         () if verdict is None else _what_ran(verdict),
         tuple(name for name in FIGURES if name in reproduction.figures and shows(FIGURES[name], claim)),
         () if verdict is None else tuple(filter(None, [how_to_read(verdict), to_decide(verdict)])),
-        () if reproduction.scale.decides or not JUDGES[claim.id].needs else tuple(published_beside(claim.id)),
+        _published_beside(claim, verdict, reproduction),
     )
+
+
+def _published_beside(claim: Claim, verdict: Verdict | None, reproduction: Reproduction) -> tuple[str, ...]:
+    """The published outcomes of a claim on real data that this reproduction does not decide."""
+    decided = verdict is not None and reproduction.scale.decides
+    return () if decided or not JUDGES[claim.id].needs else tuple(published_beside(claim.id))
 
 
 def _what_ran(verdict: Verdict) -> tuple[str, ...]:
