@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from memgrad.cli.experiments import chosen_engine
+from memgrad.cli.layout import show
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for
 
 if TYPE_CHECKING:
+    from memgrad.experiments.comparison import Comparison
     from memgrad.paper.language.claims import LanguageVerdict
 
 COLORS = {"confirmed": "green", "refuted": "red", "undecided": "yellow", "reported": "cyan"}
@@ -61,8 +63,8 @@ def reproduce_language(
         copied = copy_rows(published_store(published, f"language-{scale}"), kept)
         typer.echo(f"Copied {copied} chunks of published rows.", err=True)
     if plan:
-        made = running.judge(names, scale=scale, find=running.stored(kept))
-        _show(made)
+        find = running.stored(kept)
+        _show(running.judge(names, scale=scale, find=find), running.compared(names, scale=scale, find=find))
         return
 
     def listening(experiment: str) -> AbstractContextManager[Display]:
@@ -72,20 +74,22 @@ def reproduce_language(
 
     trains = chosen_engine(engine, workers, address)
     try:
-        made = running.judge(names, scale=scale, find=running.trained(kept, trains, listening=listening, device=device))
+        find = running.trained(kept, trains, listening=listening, device=device)
+        made = running.judge(names, scale=scale, find=find)
+        beside = running.compared(names, scale=scale, find=find)
     except running.Interrupted:
         again = " ".join(["memgrad reproduce", *names, f"--scale {scale} --store {kept.path}"])
         typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)
         raise typer.Exit(130) from None
     finally:
         trains.close()
-    _show(made)
-    typer.echo(f"The verdicts are in {running.write_board(made, out / 'language.json')}")
+    _show(made, beside)
+    typer.echo(f"The verdicts are in {running.write_board(made, beside, out / 'language.json')}")
     if any(not each.finding.numbers for each in made):
         raise typer.Exit(1)
 
 
-def _show(made: Sequence[LanguageVerdict]) -> None:
+def _show(made: Sequence[LanguageVerdict], beside: Mapping[str, Sequence[Comparison]]) -> None:
     console = Console()
     for each in made:
         claim = each.finding.claim
@@ -93,3 +97,10 @@ def _show(made: Sequence[LanguageVerdict]) -> None:
         console.print(f"    {escape(each.reason)}.")
         for number in each.finding.numbers:
             console.print(f"    {escape(str(number))}")
+    for name, rows in beside.items():
+        cells = [
+            (row.variant or row.method, f"{row.lr:g}", str(row.final), "" if row.ratio is None else str(row.ratio))
+            for row in rows
+        ]
+        reference = next(row.method for row in rows if row.difference is None)
+        show(("method", "step size", "final loss", f"ratio to {reference}"), cells, title=name, prose={"method"})

@@ -65,7 +65,7 @@ def reproduce(
     is repeated.
 
     L1 to L6 are claims of our own about a language model; they are run by name, at the scales `quick`, `laptop` (about
-    12 core-hours) and `larger`, and `others` with them.
+    12 core-hours) and `larger`, with `others` (other methods) and `workloads` (those of the paper) beside them.
 
     For example:
 

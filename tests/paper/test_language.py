@@ -190,6 +190,25 @@ def test_what_is_not_measured_yet_is_said_to_be(tmp_path: Path) -> None:
     assert made[0].reason == "it is not measured yet: lm-tune-short has 0 of its runs"
 
 
+@pytest.mark.parametrize("scale", of.scales())
+def test_every_scale_has_every_experiment(scale: str) -> None:
+    stages = Stages(scale)
+    winners = {ADAMW: AdamWSetting(4e-3, 0.8, 0.99, 0.0), MIXTURE: MixtureSetting(3e-3, 0.75, "inst", 0.0)}
+    specs = [
+        *(stages.tests(winners, [1.0], long=long) for long in (True, False)),
+        *(stages.batch(winners, size) for size in stages.own["batches"]),
+        *(stages.workload(problem) for problem in of.WORKLOADS),
+        *(stages.ablations(winners), stages.large(winners), stages.others(winners)),
+    ]
+    names = [spec.name for spec in specs]
+    assert len(set(names)) == len(names)
+    # The same tokens in every batch, and no seed for tuning among those that are tested.
+    for size in stages.own["batches"]:
+        (spec,) = (each for each in specs if each.name == f"lm-batch-{size}")
+        assert spec.steps == stages.own["long"] * 16 // size
+    assert all(not set(spec.tuning_seeds or ()) & set(spec.seed_numbers) for spec in specs)
+
+
 def test_claims_are_known_by_their_names() -> None:
     assert chosen(["l6", "L1"]) == ("L1", "L6")
     with pytest.raises(ValueError, match="unknown claim 'L7'"):

@@ -26,6 +26,9 @@ SAVINGS = (0.8, 0.75, 0.7, 0.65)
 """The shares of AdamW's steps that the mixture is given, in the order in which they are tested."""
 
 SECOND_TEXT = "shakespeare"
+WORKLOADS = ("covtype-softmax", "fashion-mlp", "mnist-autoencoder", "cifar10-cnn")
+"""The paper's workloads, on which the mixture is compared too."""
+
 EXTENSIONS = 2
 """How often a grid is extended at most, if the optimum is at its edge."""
 
@@ -246,9 +249,9 @@ class Stages:
         }
         return Spec.of(data, where=f"{name} at the scale {self.scale}")
 
-    def others(self) -> Spec:
-        """The other methods, at the short horizon, each tuned on the tuning seeds and tested on the others."""
-        methods = []
+    def others(self, winners: Winners) -> Spec:
+        """Other methods at the short horizon, each tuned on the tuning seeds, beside AdamW and the mixture as tuned."""
+        methods = [each.method(name) for name, each in winners.items()]
         for each in _table()["others"]:
             method = dict(each)
             if method.get("ramp") == "all":
@@ -258,6 +261,40 @@ class Stages:
                 method["grid"] = {name: values[:1] for name, values in method.get("grid", {}).items()}
             methods.append(method)
         return self.spec("lm-others", methods, long=False, tuning_seeds=list(self.own["tuning_seeds"]))
+
+    def workload(self, problem: str) -> Spec:
+        """The mixture in MemSGD beside SGD and heavy ball, and in MemAdam beside AdamW, on a workload of the paper."""
+        from memgrad.experiments.planning.spec import Spec
+
+        table = _table()["workloads"]
+        own = table["problems"][problem]
+        memories = [f"inst + {gain}poly:8" for gain in ("(1+k)^0.25*", "")]
+        slow = [float(f"{lr / 4:.6g}") for lr in own["lr"]]  # a gain of about 4 more makes steps as much longer
+        methods: list[dict[str, Any]] = [
+            {"name": "SGD", "optimizer": "SGD", "lr": own["lr"]},
+            {"name": "HB", "optimizer": "HeavyBall", "momentum": 0.9, "lr": [lr / 8 for lr in own["lr"]]},
+            {"name": "mixture", "optimizer": "MemSGD", "lr": slow, "grid": {"memory": memories}},
+            {"name": ADAMW, "optimizer": "AdamW", "lr": own["adam"]},
+            {
+                "name": "mixture over squares",
+                "optimizer": "MemAdam",
+                "second_memory": "poly:8",
+                "lr": own["adam"],
+                "grid": {"memory": memories},
+            },
+        ]
+        steps = own["steps"] if self.own["decides"] else 20
+        data = {
+            **table["common"],
+            "name": f"lm-workload-{problem}",
+            "problem": problem,
+            "steps": steps,
+            "seeds": list(self.own["seeds"][: table["seeds"]]),
+            "tuning_seeds": list(self.own["tuning_seeds"][: table["tuning_seeds"]]),
+            "methods": methods,
+            **({"sample": True} if self.own.get("sample") else {}),
+        }
+        return Spec.of(data, where=f"{problem} at the scale {self.scale}")
 
     def ablations(self, winners: Winners) -> Spec:
         """One part of the mixture at a time in AdamW: the memory, the second moment, the weight decay.
