@@ -261,8 +261,8 @@ def map_cells() -> Iterator[Case]:
             for lam in (0.004, 0.3, 1.7, 4.5):
                 found = one_curvature(ATLAS[family](value), lam, steps)
                 mean, n = found.mean[:, 0], steps + 1
-                left = np.abs(mean[int(0.9 * n) :]).max()
-                before = np.abs(mean[int(0.4 * n) : int(0.5 * n)]).max()
+                left = np.abs(mean[int(0.8 * n) :]).max()
+                before = np.abs(mean[int(0.4 * n) : int(0.6 * n)]).max()
                 result = {
                     "left": left,
                     "crossings": int(np.sum(mean[1:] * mean[:-1] < 0)),

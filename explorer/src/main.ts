@@ -101,7 +101,9 @@ function scrollTo(element: HTMLElement, behavior: ScrollBehavior): void {
 
 /** Brings what the scene tells into view: its words and its figure, or the figure alone where there is no room. */
 function showTold(behavior: ScrollBehavior): void {
-  const figure = find(`panel-${store.state.panel}`).querySelector<HTMLElement>(".figures figure")!;
+  const figure = find(`panel-${store.state.panel}`).querySelector<HTMLElement>(
+    ".is-building .builder, .figures figure",
+  )!;
   const story = find("story");
   const bottom = figure.getBoundingClientRect().bottom - story.getBoundingClientRect().top;
   const room = window.innerHeight - find("transport").offsetHeight;

@@ -32,7 +32,7 @@ export interface Character {
   readonly kind: "grows" | "rings" | "decays";
   /** How often it crosses 0. */
   readonly crossings: number;
-  /** The largest |x| over the last tenth of the steps: what is left of the start, without the ringing. */
+  /** The largest |x| over the last fifth of the steps: what is left of the start, without the ringing. */
   readonly left: number;
 }
 
@@ -48,8 +48,8 @@ export function characterOf(mean: ArrayLike<number>): Character {
     }
     return found;
   };
-  const left = largest(0.9 * n, n);
-  const grows = !Number.isFinite(left) || (left > 1 && left > largest(0.4 * n, 0.5 * n) * (1 + 1e-9));
+  const left = largest(0.8 * n, n);
+  const grows = !Number.isFinite(left) || (left > 1 && left > largest(0.4 * n, 0.6 * n) * (1 + 1e-9));
   return { kind: grows ? "grows" : crossings > 0 ? "rings" : "decays", crossings, left };
 }
 

@@ -365,7 +365,7 @@ def test_every_scene_shows_what_it_tells(browser: Any, width: int, height: int) 
             assert visit.ask("id => document.getElementById(id).toDataURL()", first) != blank
             assert visit.ask("() => document.documentElement.scrollWidth") <= width
             # What it names can be tried in the same panel.
-            for control in visit.page.locator(".try .named > *").all():
+            for control in visit.page.locator(".slot .named > *").all():
                 assert control.is_visible()
         assert visit.complaints == []
         assert [each for each in visit.requests if not each.startswith(("data:", "blob:", ADDRESS))] == []
@@ -500,7 +500,7 @@ def test_equal_effective_steps_make_nesterov_an_average(browser: Any) -> None:
     with Visit(browser, "#step=4") as visit:
         assert float(visit.page.locator("#passport-gain").inner_text()) > 16
         assert float(visit.page.locator("#passport-noise").inner_text()) > 11
-        visit.page.locator(".try").get_by_label("equal effective step").check()
+        visit.page.locator(".slot:visible").get_by_label("equal effective step").check()
         visit.settle()
         assert visit.page.locator("#passport-gain").inner_text() == "1"
         assert float(visit.page.locator("#passport-noise").inner_text()) < 0.1

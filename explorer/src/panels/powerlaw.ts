@@ -86,7 +86,7 @@ export class PowerLawPanel implements Panel {
     write(find("powerlaw-note"), this.#exponents(state));
     write(
       find("risk-caption"),
-      `Exact expected risk over ${STEPS.toLocaleString("en")} steps, spectrum j^−${state.nu}, minibatches of ${state.batch}. ` +
+      `Exact expected risk over ${STEPS.toLocaleString("en")} steps, ν = ${state.nu}, ζ = ${state.zeta}, minibatches of ${state.batch}. ` +
         "Dotted: the slopes that theory gives.",
     );
   }

@@ -75,7 +75,9 @@ export class Story implements Panel {
     this.#articles.forEach((article, i) => {
       const isNow = i + 1 === step;
       article.hidden = !isNow;
-      if (!isNow) article.append(this.#tries[i], this.#whys[i]);
+      if (isNow) return;
+      article.append(this.#tries[i], this.#whys[i]);
+      this.#tries[i].querySelector(".named")!.replaceChildren();
     });
     const slot = find(`panel-${panel}`).querySelector(".slot")!;
     const [tried, why] = [this.#tries[step - 1], this.#whys[step - 1]];
