@@ -209,9 +209,6 @@ def test_r6_counts_evaluations_with_smaller_steps() -> None:
     assert judged("R6", step_norm=shorter(0.85, "mlp")).outcome == "not reproduced"
     assert judged("R6", step_norm=shorter(0.45, "covtype")).outcome == "reproduced"
     assert judged("R6", step_norm=shorter(0.55, "covtype")).outcome == "not reproduced"
-    half = judged("R6", step_norm=shorter(0.5, "covtype"))
-    assert half.outcome == "reproduced"  # 50 % or less
-    assert {n.value for n in half.numbers if "covtype" in n.name} == {0.5}
 
 
 def test_r6_is_open_where_seeds_disagree() -> None:

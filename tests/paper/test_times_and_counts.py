@@ -10,6 +10,7 @@ from memgrad.paper.continuous import _record_times
 from memgrad.paper.evidence import Case, first_version
 from memgrad.paper.odes import fitted_slope, momentum_and_memory_odes
 from memgrad.paper.settings import OdesSettings
+from memgrad.paper.step_sizes import share_case
 from memgrad.statistics import Estimate
 
 
@@ -41,3 +42,8 @@ def test_each_kind_of_ode_ends_at_its_own_time() -> None:
     settings = OdesSettings(powers=(3.0,), path_end=2.0, loss_end=8.0, heavy_ball_end=3.0, memory_end=6.0)
     ends = {each.label: each.t[-1] for each in momentum_and_memory_odes(settings).descents if each.power is not None}
     assert ends == {"HB 3/t": pytest.approx(3.0), "MG t^3": pytest.approx(6.0)}
+
+
+def test_a_share_of_one_half_is_50_percent_or_less() -> None:
+    half = share_case(Estimate(0.5, 0.5, 0.5, 3, "covtype"), np.array(0.5), np.array(0.1), 3)
+    assert (half.held, half.failed) == (True, False)
