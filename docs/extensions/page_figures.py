@@ -6,6 +6,7 @@ panels are wider, and pages let readers scroll them (`figclass: wide`).
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -224,6 +225,15 @@ def risk_over_kappa() -> Figure:
     )
 
 
+def spectrum_of_a_network() -> Figure:
+    """The spectrum of the Fashion-MNIST network and its loss curve, as `memgrad spectrum` kept them."""
+    from memgrad.experiments.measuring.measure import Measured
+    from memgrad.figures import measured_spectrum
+
+    kept = Path(__file__).parent.parent / "results" / "spectra" / "fashion-mlp.json"
+    return measured_spectrum(Measured.from_dict(json.loads(kept.read_text(encoding="utf-8"))))
+
+
 FIGURES: tuple[Callable[[], Figure], ...] = (
     first_weights,
     noisy_paths,
@@ -234,6 +244,7 @@ FIGURES: tuple[Callable[[], Figure], ...] = (
     bound_and_truth,
     risk_over_steps,
     risk_over_kappa,
+    spectrum_of_a_network,
 )
 
 

@@ -18,7 +18,7 @@ def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
     A memory of gain 1 has $\kappa = 1$ and SGD's exponent $\zeta$: it only averages. The mixture
     `inst + c*(1+k)^(1-kappa)*poly:delta` with $\kappa = 1/\nu$ has $\zeta(2 - 1/\nu)$: with its gain the method is a
     heavy ball in the time $k^{1-\kappa/2}$, and at time $\tau$ a heavy ball has learned the curvatures above
-    $\tau^{-2}$ (the docs, *Where memory pays*, have the proof without noise).
+    $\tau^{-2}$ (the docs, *Power-law problems, exactly*, have the proof without noise).
 
     It holds at a constant learning rate that is small enough, without label noise (which leaves a floor), and for
     $\zeta < 2 - 1/\nu$; beyond that, the noise of the steep directions decides, and $\zeta$ is replaced by

@@ -162,3 +162,31 @@ def test_the_command_measures_prints_draws_and_keeps(tmp_path: Path, monkeypatch
     refused = CliRunner().invoke(app, ["spectrum", "own.py", "--matrix", "fisher", "--out", "x.json"])
     assert refused.exit_code == 2
     assert "matrix='fisher'" in refused.output
+
+
+def test_a_default_learning_rate_that_diverges_is_made_smaller() -> None:
+    """y^4/4 - y from 0.1: its curvature there, 0.03, asks for a step that leaves for infinity."""
+
+    def model() -> nn.Module:
+        linear = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(linear.weight, 0.1)
+        return linear
+
+    ones = torch.ones(4, 1)
+    problem = Problem("steepening", (ones, ones), model, lambda y, t: (y**4 / 4 - y * t).mean(), batch_size=2)
+    small: dict[str, Any] = {"steps": 60, "lanczos_steps": 3, "noise_batches": 2, "probes": 2, "seeds": 1}
+    with pytest.raises(ValueError, match="diverged"):
+        measure(problem, lr=16.0, **small)
+    assert measure(problem, **small).lr < 2
+
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "spectra"
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.json")), ids=lambda path: path.stem)
+def test_published_measurements_can_be_read_and_are_those_of_the_page(path: Path) -> None:
+    found = Measured.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    page = (PUBLISHED.parents[1] / "power_laws.md").read_text(encoding="utf-8")
+    [row] = [line for line in page.splitlines() if line.startswith("|") and f"| {found.dimension:,} |" in line]
+    for number in (f"{found.density_at[-1]:.3g}", f"{found.critical_batch.value:.0f}", f"{found.zeta.value:.2f}"):
+        assert number in row

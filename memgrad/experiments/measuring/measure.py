@@ -49,7 +49,7 @@ class Measured:
         nu_density: $\nu$ of the flatter directions, by the number of eigenvalues above each curvature, from as many
             as are known one by one to a third of all; over probes, and rough.
         critical_batch: $\operatorname{tr} \Sigma/|\nabla f|^2$: the batch size at which noise and gradient are
-            equally long.
+            equally long; nan at a minimizer.
         critical_batch_curved: $\operatorname{tr}(H\Sigma)/(\nabla f^T H \nabla f)$: the same in the metric of the
             curvature, which decides about the loss.
         zeta: $\zeta$ of the loss curve $f_\infty + c\,k^{-\zeta}$, over seeds; nan if no curve was asked for.
@@ -157,7 +157,7 @@ def measure(
         problem: The problem.
         steps: Steps of SGD, >= 0. Curvature and noise are measured after them; with 0 there is no curve and no zeta.
         lr: Their learning rate, > 0; by default $1/(\lambda_1 + \operatorname{tr} H/B)$ at the start, half of what SGD
-            can stand on a least-squares problem.
+            can stand on a least-squares problem, and a quarter of that as often as SGD diverges.
         batch_size: Their batch size; the problem's by default.
         rows: The number of examples for curvature, noise and losses, >= 2; all if there are fewer. SGD trains on all.
         matrix: `gauss-newton`, which is never negative for convex losses, or `hessian`.
@@ -184,7 +184,7 @@ def measure(
     work = probes * lanczos_steps + noise_batches + seeds * steps + (lanczos_steps if lr is None and steps else 0)
     ticks = _Ticks(work, progress)
 
-    parameters = problem.initial_parameters(seed)
+    parameters, given = problem.initial_parameters(seed), lr is not None
     if lr is None:
         lr = 1.0
         if steps:
@@ -192,7 +192,18 @@ def measure(
             found = lanczos(start.product, _probe(start, seed, 0), lanczos_steps, step_done=ticks.one)
             trace = start.dimension * float(found.weights @ found.values)
             lr = 1 / max(float(found.values[0]) + max(trace, 0.0) / size, 1e-12)
-    curves, parameters = _curves(problem, parameters, steps, lr, size, rows, [seed + i for i in range(seeds)], ticks)
+    before = ticks.done
+    while True:
+        try:
+            numbers = [seed + i for i in range(seeds)]
+            curves, parameters = _curves(problem, parameters, steps, lr, size, rows, numbers, ticks)
+            break
+        except ValueError:
+            if given or lr < 1e-6:
+                raise
+            # Networks are flat at the start, and steeper soon after.
+            lr /= 4
+            ticks.skip(before)
     around = Curvature(problem, parameters, rows, matrix)
     spectra = []
     for i in range(probes):
@@ -296,6 +307,8 @@ def _noise(around: Curvature, size: int, batches: int, seed: int, ticks: _Ticks)
 
 
 def _over(samples: Sequence[float], denominator: float, name: str) -> Estimate:
+    if denominator <= 0:  # at a minimizer, or where the curvature is negative along the gradient
+        return Estimate(math.nan, name=name)
     return ratio_of_means(samples, [denominator] * len(samples), name=name)
 
 
@@ -355,7 +368,13 @@ def _power_with_floor(k: Array, loss: Array) -> tuple[float, float]:
     late = k >= k[-1] / 30
     x, y = np.log(k[late]), loss[late]
     best = (math.nan, math.nan, math.inf)
-    for floor in y.min() * (1 - np.concatenate([[1.0], np.geomspace(1e-3, 0.999, 200)])):
+    spread = float(y.max() - y.min())
+    if spread <= 0:
+        return math.nan, math.nan
+    floors = y.min() - spread * np.geomspace(1e-3, 1e2, 300)
+    if y.min() > 0:  # a loss that is positive everywhere has a floor >= 0
+        floors = np.append(floors[floors > 0], 0.0)
+    for floor in floors:
         z = np.log(y - floor)
         line = np.polyfit(x, z, 1)
         off = float(((np.exp(np.polyval(line, x)) + floor - y) ** 2).sum())
