@@ -29,13 +29,11 @@ class Schedule:
 
     $$s_k = \frac{k+1}{w} \quad (k < w), \qquad s_k = f + (1-f)\, r_k \quad (k \ge w),$$
 
-    | shape | $r_k$ |
-    |---|---|
-    | `constant` | $1$ |
-    | `linear` | $(T-k)/(T-w)$ |
-    | `cosine` | $\frac12 (1 + \cos(\pi (k-w)/(T-w)))$ |
-    | `wsd` | $1$ until the last $d$ steps (warm-up, stable, decay), then $(T-k)/d$ |
-    | `inverse-root` | $s_k = \max(f, \sqrt{w'/(k+1)})$ instead, with $w' = \max(w, 1)$ |
+    - `constant`: $r_k = 1$.
+    - `linear`: $r_k = (T-k)/(T-w)$.
+    - `cosine`: $r_k = \frac12 (1 + \cos(\pi (k-w)/(T-w)))$.
+    - `wsd` (warm-up, stable, decay): $r_k = 1$ until the last $d$ steps, then $(T-k)/d$.
+    - `inverse-root`: $s_k = \max(f, \sqrt{w'/(k+1)})$ instead, with $w' = \max(w, 1)$.
 
     The floor would be reached at $k = T$, so no step is lost to a learning rate of 0.
 

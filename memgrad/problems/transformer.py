@@ -121,7 +121,7 @@ class _Saved:
 @final
 @dataclass(frozen=True)
 class StackedTransformer:
-    """`Transformer`s with a leading run axis, (runs, batch * context, width) inside.
+    """Several models of the class `Transformer` with a leading run axis, (runs, batch * context, width) inside.
 
     Eager torch spends half of its time on these sizes outside of matrix products: on attention kernels made for long
     contexts, and on the bookkeeping of automatic differentiation.
