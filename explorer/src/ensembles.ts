@@ -2,12 +2,12 @@
 
 import type { Engine } from "./engine";
 import type { Ensemble } from "./ensemble";
-import type { MethodName } from "./methods";
+import { METHODS, type MethodName } from "./methods";
 import { ensembleOf } from "./model";
 import type { State } from "./state";
 
-/** Runs times steps that fit into a frame. */
-const SMALL = 200 * 400;
+/** Runs times steps times methods that fit into a frame, with room for the drawing. */
+const SMALL = 100_000;
 
 export class Ensembles {
   readonly #engine: Engine;
@@ -18,7 +18,8 @@ export class Ensembles {
 
   /** Many runs of a method; null while the first of its size is on its way. */
   of(method: MethodName, state: State): Ensemble | null {
-    if (state.runs * state.steps <= SMALL) return ensembleOf(method, state);
+    const methods = METHODS.filter((each) => state.show.includes(each)).length;
+    if (state.runs * state.steps * methods <= SMALL) return ensembleOf(method, state);
     const { lr, steps, f, kappa, noise, runs } = state;
     const { answer } = this.#engine.ask(`ensemble ${method}`, {
       kind: "ensemble",

@@ -3,6 +3,7 @@
 import { atlasOf, type Atlas, type AtlasName } from "./atlas";
 import { ensemble, type Ensemble } from "./ensemble";
 import { landscape, type LandscapeName } from "./landscape";
+import { keepLatest } from "./latest";
 import { mixtureFor, scheduleOf, type MethodName } from "./methods";
 import { normals } from "./noise";
 import { powerLaw, riskSteps, risks } from "./powerlaw";
@@ -50,6 +51,9 @@ export interface Risk {
 export type Job = AtlasJob | RiskJob | EnsembleJob;
 export type Answer<Asked extends Job> = Asked extends AtlasJob ? Atlas : Asked extends RiskJob ? Risk : Ensemble;
 
+/** All methods have the same noise, which takes longer to make than their steps. */
+const noiseOf = keepLatest((steps: number, runs: number, seed: number) => normals(2 * steps * runs, seed));
+
 export function perform(job: Job): Answer<Job> {
   switch (job.kind) {
     case "atlas":
@@ -62,7 +66,7 @@ export function perform(job: Job): Answer<Job> {
     case "ensemble": {
       const { method, memory, momentum, lr, steps, isEqual, f, kappa, start, noise, seed, runs } = job;
       const schedule = scheduleOf(mixtureFor(method, parseMixture(memory), momentum), lr, steps, isEqual);
-      return ensemble(schedule, landscape(f, kappa), start, noise, normals(2 * steps * runs, seed), runs);
+      return ensemble(schedule, landscape(f, kappa), start, noise, noiseOf(steps, runs, seed), runs);
     }
   }
 }

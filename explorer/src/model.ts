@@ -5,6 +5,7 @@ import { ensemble, type Ensemble } from "./ensemble";
 import { instantaneous, polynomial } from "./families";
 import { gradientFlow, heavyBallFlow, memoryFlow, warpedFlow } from "./flow";
 import { landscape, type Landscape } from "./landscape";
+import { keepLatest } from "./latest";
 import { inTimeOf, type Memory } from "./memory";
 import { METHODS, NESTEROV_VISCOSITY, mixtureFor, run, scheduleOf, type MethodName, type Schedule } from "./methods";
 import { SGD, histories, mixturePassport, mixtureWeights, type Mixture } from "./mixture";
@@ -15,17 +16,6 @@ import { passport } from "./passport";
 import type { State } from "./state";
 import { parseMixture } from "./textform";
 import { polynomialWarp, timeWarp, type TimeWarp } from "./timewarp";
-
-/** The function, keeping its latest result for as long as its arguments stay the same. */
-function keepLatest<Arguments extends readonly unknown[], Result>(
-  compute: (...args: Arguments) => Result,
-): (...args: Arguments) => Result {
-  let known: { args: Arguments; result: Result } | null = null;
-  return (...args) => {
-    if (known === null || args.some((each, i) => each !== known!.args[i])) known = { args, result: compute(...args) };
-    return known.result;
-  };
-}
 
 function forEachMethod<Made>(make: (method: MethodName) => Made): Record<MethodName, Made> {
   return Object.fromEntries(METHODS.map((method) => [method, make(method)])) as Record<MethodName, Made>;

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import importlib.util
 import json
 import math
 import re
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -221,6 +223,26 @@ def test_the_server_answers_by_its_own_names_alone(method: str) -> None:
         assert status(f"localhost:{port}", path="/secret")[0] == 404
         server.shutdown()
         thread.join()
+
+
+def gallery() -> Any:
+    """The documentation's table of views, from the extension that draws it."""
+    path = Path(__file__).parents[2] / "docs" / "extensions" / "explorer_gallery.py"
+    spec = importlib.util.spec_from_file_location("explorer_gallery", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["explorer_gallery"] = module  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_view_of_the_gallery_has_a_picture_of_its_own() -> None:
+    pytest.importorskip("sphinx")
+    module = gallery()
+    names = [view.name for views in module.GALLERY.values() for view in views]
+    assert len(set(names)) == len(names)
+    assert {path.stem for path in module.PICTURES.glob("*.png")} == set(names)
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------
@@ -808,6 +830,14 @@ def test_what_a_link_gets_wrong_is_put_right_and_said(browser: Any) -> None:
         visit.page.locator("#notices").get_by_role("button", name="Close").click()
         assert visit.page.locator("#notices").is_hidden()
         assert visit.complaints == []
+
+
+def test_every_view_of_the_gallery_opens_as_it_is_written(browser: Any) -> None:
+    pytest.importorskip("sphinx")
+    views = [view.address for views in gallery().GALLERY.values() for view in views]
+    with Visit(browser) as visit:
+        complaints = {view: visit.ask("view => memgradExplorer.read('#' + view).complaints", view) for view in views}
+    assert {view: found for view, found in complaints.items() if found} == {}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -50,8 +50,9 @@ export class Transport implements Panel {
   #advance(now: number): void {
     if (!this.#playing) return;
     const { steps } = this.#store.state;
-    // A hidden tab stops the clock; on its return the steps go on from where they were.
-    this.#exact += (Math.min(now - this.#clock, 100) / PASS) * steps;
+    // A hidden tab stops the clock; on its return the steps go on from where they were. A frame may have begun before
+    // the clock was set: time never runs back.
+    this.#exact += (Math.min(Math.max(now - this.#clock, 0), 100) / PASS) * steps;
     this.#clock = now;
     const k = Math.min(steps, Math.floor(this.#exact));
     if (k !== this.#store.state.k) this.#store.set({ k });
