@@ -69,6 +69,11 @@ def tune(
         int | None, typer.Option(min=1, help=f"Or how often it sees all examples [default: {EPOCHS}].")
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Size of a minibatch [default: the problem's].")] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Schedule of the learning rate, such as 'linear(warmup=0.05)' [default: constant]."),
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="The largest norm of a gradient [default: any].")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Use the data that come with memgrad.")] = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
     budget: Annotated[
@@ -119,6 +124,7 @@ def tune(
     """
     with refusing():
         from memgrad import figures
+        from memgrad.experiments.planning.methods import canonical_schedule
         from memgrad.experiments.racing.repeat import repeating
         from memgrad.experiments.racing.sequential import Rules
         from memgrad.experiments.racing.tune import Budget
@@ -133,6 +139,7 @@ def tune(
         rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=min(3, most), fresh=fresh)
         limits = Budget(runs, budget)
         settings = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples, "sample": sample or None}
+        settings |= {"schedule": canonical_schedule(schedule), "clip": clip}
         spec, candidates = asked(problem, method, like, nu, settings)
         check_device(device, here=engine == "local")
         trains = chosen_engine(engine, workers, address)

@@ -67,6 +67,8 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--steps", "100000000", "--budget", "1s"), "is too short for one run"),
         (("logistic", "--steps", "5", "--epochs", "5"), "give --steps or --epochs, got both"),
         (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
+        (("logistic", "--schedule", "spiral"), "schedule"),
+        (("logistic", "--clip", "0"), "clip"),
         (("logistic", "--nu", "0.5"), "finite nu > 1"),
         (("logistic", "--error-rate", "0"), "alpha to be a number in (0, 1), got alpha=0"),
         (("logistic", "--out", "race.doc"), "a figure is saved as"),

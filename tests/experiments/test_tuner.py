@@ -267,6 +267,17 @@ def test_the_methods_of_an_experiment_start_where_it_looked() -> None:
     assert (first.lr, first.baseline, second.like, second.baseline) == (0.1, True, "SGD", False)
 
 
+def test_a_grid_over_options_makes_a_candidate_for_each_combination_and_other_lengths_are_refused() -> None:
+    grid = {"optimizer": "MemSGD", "lr": 1.0, "grid": {"memory": ["poly:2", "poly:8"]}}
+    spec = Spec.of({"problem": "logistic", "steps": 5, "methods": [{"optimizer": "SGD", "lr": 1.0}, grid]})
+    names = [candidate.name for candidate in candidates_of(spec)]
+    assert names == ["SGD", "MemSGD [memory=poly:2]", "MemSGD [memory=poly:8]"]
+    longer = {"name": "longer", "optimizer": "SGD", "lr": 1.0, "steps_factor": 2.0}
+    spec = Spec.of({"problem": "logistic", "steps": 5, "methods": [{"optimizer": "SGD", "lr": 1.0}, longer]})
+    with pytest.raises(ValueError, match="method 'longer' cannot race: .* steps_factor=2"):
+        candidates_of(spec)
+
+
 def test_words_name_the_leader_what_was_dropped_and_the_error_rate() -> None:
     tuner = Tuner(THREE)
     said = []

@@ -101,9 +101,21 @@ def parse_candidate(text: str) -> Candidate:
 def candidates_of(spec: Spec) -> tuple[Candidate, ...]:
     """The methods of an experiment as candidates: their learning rates are where the search starts.
 
-    Of several learning rates it starts at the middle one; `best of NAME` starts at what was found for that method.
+    Of several learning rates it starts at the middle one; `best of NAME` starts at what was found for that method. A
+    grid over other options makes one candidate for each combination.
     """
-    return checked([_of_method(method) for method in spec.methods])
+    return checked([_of_method(method) for method in racing_methods(spec)])
+
+
+def racing_methods(spec: Spec) -> tuple[Method, ...]:
+    """The methods of an experiment, one for each combination of a grid over their options."""
+    for method in spec.methods:
+        if method.copies is not None or method.steps_factor != 1:
+            raise ValueError(
+                f"method {method.name!r} cannot race: each method needs options and a learning rate of its own, and "
+                f"all have the same steps, got optimizer={method.optimizer!r} and steps_factor={method.steps_factor:g}."
+            )
+    return tuple(variant for method in spec.methods for variant in method.variants)
 
 
 def _of_method(method: Method) -> Candidate:

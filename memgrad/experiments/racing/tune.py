@@ -15,7 +15,7 @@ from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate, Configuration
 from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
 from memgrad.experiments.racing.lines import lines_of
-from memgrad.experiments.racing.portfolio import candidates_of
+from memgrad.experiments.racing.portfolio import candidates_of, racing_methods
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
 from memgrad.experiments.racing.words import course_in_words
@@ -95,6 +95,7 @@ def tune(
         raise ValueError(f"tuning makes a loss small, got select.goal={spec.select.goal!r}; select by a loss.")
     if not 0 <= seed <= 10**9:
         raise ValueError(f"tuning needs a seed from 0 to 1e9, got seed={seed!r}.")
+    spec = spec.model_copy(update={"methods": list(racing_methods(spec))})
     racing = candidates_of(spec) if candidates is None else candidates
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
