@@ -274,7 +274,7 @@ def test_a_grid_over_options_makes_a_candidate_for_each_combination_and_other_le
     assert names == ["SGD", "MemSGD [memory=poly:2]", "MemSGD [memory=poly:8]"]
     longer = {"name": "longer", "optimizer": "SGD", "lr": 1.0, "steps_factor": 2.0}
     spec = Spec.of({"problem": "logistic", "steps": 5, "methods": [{"optimizer": "SGD", "lr": 1.0}, longer]})
-    with pytest.raises(ValueError, match="method 'longer' cannot race: .* steps_factor=2"):
+    with pytest.raises(ValueError, match=r"method 'longer' cannot race: .* steps_factor=2"):
         candidates_of(spec)
 
 
