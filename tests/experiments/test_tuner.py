@@ -53,6 +53,7 @@ def test_the_better_method_is_found_at_its_learning_rate_with_its_gain() -> None
     error = 0.02 * math.sqrt(2 / answer.ratio.n)  # of the mean difference of logarithms
     assert math.log(answer.ratio.value) == pytest.approx(-0.2, abs=4 * error)
     assert {each.name for each in answer.dropped} >= {"bad, lr 0.1"}
+    assert len(answer.raced) == 3  # without the neighbors that refine learning rates
     assert "Use good at lr 0.1: its loss is" in answer.verdict
     assert json.loads(json.dumps(answer.to_dict()))["pick"] == {"name": "good", "lr": 0.1}
 

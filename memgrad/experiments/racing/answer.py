@@ -282,14 +282,18 @@ def steps_to_stay_below(run: Measured, target: float) -> float:
 
 
 def _raced(course: Course, runs: Runs) -> dict[str, tuple[float, ...]]:
-    """The final losses in the race, the leader first."""
+    """The final losses in the race, the leader first; runs that refine learning rates are no part of it."""
+    standing = course.standing
+    if standing is None:
+        return {}
     first, beyond = FIRST_SEED["race"], FIRST_SEED["fresh"]
-    means = {} if course.standing is None else course.standing.means
+    entered = {*standing.alive, *(each.name for each in standing.dropped)}
     raced = {
         str(each): tuple(of_seed[seed].final for seed in sorted(of_seed) if first <= seed < beyond)
         for each, of_seed in runs.items()
+        if str(each) in entered
     }
-    return {name: raced[name] for name in sorted(raced, key=lambda x: means.get(x, math.inf)) if raced[name]}
+    return {name: raced[name] for name in sorted(raced, key=lambda x: standing.means.get(x, math.inf)) if raced[name]}
 
 
 def _profiles(course: Course, runs: Runs) -> dict[str, dict[float, float]]:
