@@ -48,6 +48,23 @@ def as_seconds(text: str) -> float:
         return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
+def as_nu(text: str) -> float:
+    """The decay of a problem's curvature: a number, or what `memgrad spectrum` wrote to a file."""
+    with refusing():
+        if not text.endswith(".json"):
+            try:
+                return float(text)
+            except ValueError:
+                raise ValueError(f"nu is a number > 1 or a file of `memgrad spectrum`, got {text!r}.") from None
+        try:
+            nu = float(json.loads(Path(text).read_text(encoding="utf-8"))["nu"]["value"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{text} is not a file of `memgrad spectrum` with a known nu; measure again.") from None
+        if not nu > 1:
+            raise ValueError(f"{text} has nu = {nu:.3g}; a gain needs nu > 1. Leave --nu out for the default gains.")
+        return nu
+
+
 def tune(
     problem: Annotated[
         str,
@@ -86,7 +103,12 @@ def tune(
     most: Annotated[int, typer.Option(help="Maximum number of seeds in the race.")] = 15,
     fresh: Annotated[int, typer.Option(help="Number of fresh seeds on which the answer is measured.")] = 10,
     nu: Annotated[
-        float | None, typer.Option(help="The exponent of the problem's spectrum, if known: sets the gain of mixtures.")
+        float | None,
+        typer.Option(
+            parser=as_nu,
+            metavar="NU",
+            help="Decay of the problem's curvature, or the file of `memgrad spectrum`: sets the gain of mixtures.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another number repeats tuning with other seeds.")] = 0,
     store: StoreFolder = None,
@@ -138,7 +160,13 @@ def tune(
             figures.figure_path(out)  # before anything is trained
         rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=min(3, most), fresh=fresh)
         limits = Budget(runs, budget)
-        settings = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples, "sample": sample or None}
+        settings: dict[str, Any] = {
+            "steps": steps,
+            "epochs": epochs,
+            "batch": batch,
+            "examples": examples,
+            "sample": sample or None,
+        }
         settings |= {"schedule": canonical_schedule(schedule), "clip": clip}
         spec, candidates = asked(problem, method, like, nu, settings)
         check_device(device, here=engine == "local")

@@ -13,7 +13,7 @@ from engine_trials import MEMGRAD, wait_until
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
-from memgrad.cli.tune import as_seconds, cost
+from memgrad.cli.tune import as_nu, as_seconds, cost
 from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
 
@@ -69,6 +69,9 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
         (("logistic", "--schedule", "spiral"), "schedule"),
         (("logistic", "--clip", "0"), "clip"),
+        (("logistic", "--nu", "steep"), "nu is a number > 1 or a file of `memgrad spectrum`, got 'steep'"),
+        (("logistic", "--nu", "flat.json"), "flat.json has nu = 0.7; a gain needs nu > 1"),
+        (("logistic", "--nu", "other.json"), "other.json is not a file of `memgrad spectrum`"),
         (("logistic", "--nu", "0.5"), "finite nu > 1"),
         (("logistic", "--error-rate", "0"), "alpha to be a number in (0, 1), got alpha=0"),
         (("logistic", "--out", "race.doc"), "a figure is saved as"),
@@ -78,6 +81,8 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
 def test_bad_words_are_refused_before_anything_is_trained(
     words: tuple[str, ...], complaint: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "flat.json").write_text('{"nu": {"value": 0.7}}')
+    (tmp_path / "other.json").write_text("[]")
     result = invoke(*words)
     assert result.exit_code in (1, 2)
     assert complaint in said(result)
@@ -108,6 +113,17 @@ def test_ctrl_c_stops_with_what_is_trained_and_the_same_command_comes_to_the_sam
     assert process.wait(60) == 130
     again = subprocess.run([*words, "--store", "cut", "--json"], capture_output=True, text=True, check=True)
     assert json.loads(again.stdout) == json.loads(whole.stdout)
+
+
+def test_nu_comes_from_the_file_of_a_measured_spectrum(tmp_path: Path) -> None:
+    from memgrad import problems
+    from memgrad.experiments.measuring.measure import measure
+
+    found = measure(problems.get("logistic"), steps=0, rows=64, probes=2, lanczos_steps=20)
+    path = tmp_path / "logistic.spectrum.json"
+    path.write_text(json.dumps(found.to_dict()))
+    assert found.nu.value > 1
+    assert as_nu(str(path)) == found.nu.value
 
 
 def test_the_cost_that_is_said_beforehand_is_that_of_the_rules() -> None:
