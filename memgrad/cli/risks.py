@@ -19,6 +19,10 @@ SHARES = 8
 """Without --lr, the learning rates are this many halvings of the largest at which SGD converges."""
 
 
+LARGEST = 10**9
+"""The largest number of steps of all settings: about twenty minutes of processor time."""
+
+
 def risk(
     methods: Annotated[
         list[str],
@@ -55,6 +59,11 @@ def risk(
         spectrum = dynamics.Spectrum.power_law(nu, zeta)
         limit = dynamics.sgd_limit(spectrum, batch=batch)
         rates = [limit * 0.5**i for i in range(1, SHARES + 1)] if lr is None else _numbers(lr)
+        if len(methods) * len(rates) * steps > LARGEST:
+            raise ValueError(
+                f"{len(methods) * len(rates)} settings of {steps:.3g} steps take too long: the limit is "
+                f"{LARGEST:.0e} steps in all: take fewer --steps, or fewer learning rates."
+            )
         # Refuse a bad file name before computing anything.
         if out is not None:
             tables.table_path(out)

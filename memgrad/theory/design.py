@@ -23,6 +23,8 @@ Slopes = Callable[[Array], tuple[float, Array]]
 
 COARSE = 1.5
 """Bins per octave while optimizing; the risks that are reported have the usual 3."""
+MOST_STEPS = 20_000
+"""The largest number of steps: the moments of all of them are kept, some 5 KB each."""
 DEGREE = 1.5
 """The first degree of the recipe's memory."""
 
@@ -170,12 +172,15 @@ def design(
         >>> found.best.risk < found.named[0].risk
         True
     """
-    if steps < 16 or iterations < 1:
+    if not 16 <= steps <= MOST_STEPS or not 1 <= iterations <= MOST_STEPS:
         raise ValueError(
-            f"design needs steps >= 16 and iterations >= 1, got steps={steps!r}, iterations={iterations!r}."
+            f"design needs steps >= 16 and iterations >= 1, both at most {MOST_STEPS:,}, got steps={steps!r}, "
+            f"iterations={iterations!r}."
         )
     fine = Spectrum.power_law(nu, zeta)
     named = named_methods(fine, nu, noise=noise, batch=batch, steps=steps)
+    if not named:
+        raise ValueError(f"design finds no named method that stays finite here: take less noise, got noise={noise!r}.")
     coarse = Spectrum.power_law(nu, zeta, per_octave=COARSE)
     schedules = _Schedules(coarse, batch, float(noise), steps)
     limit = sgd_limit(coarse, batch=batch)

@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 
 TOLERANCE = 1e-3
 """A Ritz value counts as an eigenvalue when its relative error is below."""
+MOST = 10**7
+"""The largest number of anything that can be asked for."""
 CURVE_POINTS = 40
 """The loss curve is evaluated at this many steps, in equal ratios."""
 
@@ -171,8 +173,8 @@ def measure(
     counts = {"probes": (probes, 2), "lanczos_steps": (lanczos_steps, 3), "noise_batches": (noise_batches, 2)}
     counts |= {"seeds": (seeds, 1), "steps": (steps, 0), "rows": (rows, 2), "seed": (seed, 0)}
     for name, (value, least) in counts.items():
-        if not is_real(value) or value != int(value) or value < least:
-            raise ValueError(f"measure needs an integer {name} >= {least}, got {name}={value!r}.")
+        if not is_real(value) or not least <= value <= MOST or value != int(value):
+            raise ValueError(f"measure needs an integer {name} >= {least}, got {name}={value!r}; at most {MOST:.0e}.")
     if matrix not in MATRICES:
         raise ValueError(f"measure knows the matrices {', '.join(MATRICES)}, got matrix={matrix!r}.")
     if lr is not None and (not is_real(lr) or not 0 < lr < math.inf):
