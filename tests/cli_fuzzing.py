@@ -140,6 +140,7 @@ GOOD: dict[str, dict[str, tuple[str, ...]]] = {
     "plan": {"spec": ("spec.toml",)},
     "run": {"spec": ("spec.toml",), "quiet": ()},
     "compare": {"spec": ("spec.toml",), "store": ("store",)},
+    "tune": {"problem": ("spec.toml",), "runs": ("1",), "budget": ("1s",), "store": ("store",), "quiet": ()},
     "ls": {"store": ("store",)},
     "export": {"out": ("rows.csv",), "store": ("store",)},
     "gc": {"store": ("store",), "dry_run": ()},

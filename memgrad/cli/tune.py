@@ -158,7 +158,7 @@ def tune(
 
         if out is not None:
             figures.figure_path(out)  # before anything is trained
-        rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=min(3, most), fresh=fresh)
+        rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
         limits = Budget(runs, budget)
         settings: dict[str, Any] = {
             "steps": steps,
@@ -230,13 +230,14 @@ def asked(
         own = chosen.methods
     else:
         own = source.methods
-    if whole is not None:
-        length = {"steps": None, "epochs": None} if {"steps", "epochs"} & given.keys() else {}
-        return whole.model_copy(update={**length, **given, "methods": own}), candidates
     default = {} if {"steps", "epochs"} & given.keys() else {"epochs": EPOCHS}
-    bare = {"problem": problem, "metrics": ["loss"], "methods": [{"optimizer": "SGD", "lr": 1.0}], **given, **default}
-    spec = Spec.of(bare, where="memgrad tune", folder=Path.cwd())
-    return spec.model_copy(update={"methods": own}), candidates
+    place = problem if whole is None else whole.problem
+    bare = {"problem": place, "metrics": ["loss"], "methods": [{"optimizer": "SGD", "lr": 1.0}], **given, **default}
+    spec = Spec.of(bare, where="memgrad tune", folder=Path.cwd())  # checks what was given, for a whole experiment too
+    if whole is None:
+        return spec.model_copy(update={"methods": own}), candidates
+    length = {} if default else {"steps": None, "epochs": None}
+    return whole.model_copy(update={**length, **given, "methods": own}), candidates
 
 
 def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:

@@ -69,6 +69,7 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
         (("logistic", "--schedule", "spiral"), "schedule"),
         (("logistic", "--clip", "0"), "clip"),
+        (("logistic", "--most", "1"), "most to be at least as many seeds as first=2, got most=1"),
         (("logistic", "--nu", "steep"), "nu is a number > 1 or a file of `memgrad spectrum`, got 'steep'"),
         (("logistic", "--nu", "flat.json"), "flat.json has nu = 0.7; a gain needs nu > 1"),
         (("logistic", "--nu", "other.json"), "other.json is not a file of `memgrad spectrum`"),
