@@ -169,10 +169,11 @@ def tune(
         }
         settings |= {"schedule": canonical_schedule(schedule), "clip": clip}
         spec, candidates = asked(problem, method, like, nu, settings)
+        _refuse_too_few(candidates, limits.runs)
         check_device(device, here=engine == "local")
         trains = chosen_engine(engine, workers, address)
-        kept = Store.open(store or default_path())
         beforehand = _beforehand(spec, candidates, rules, limits, workers)
+        kept = Store.open(store or default_path())
         with live(quiet=quiet or as_json) as display:
             display.said(beforehand)
             answer = tuned(
@@ -238,6 +239,13 @@ def asked(
         return spec.model_copy(update={"methods": own}), candidates
     length = {} if default else {"steps": None, "epochs": None}
     return whole.model_copy(update={**length, **given, "methods": own}), candidates
+
+
+def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
+    """Refuse a number of runs that does not even buy the first three learning rates of the methods to start with."""
+    first = 3 * sum(not candidate.like for candidate in candidates)
+    if runs is not None and runs < first:
+        raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
 def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:

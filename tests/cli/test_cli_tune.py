@@ -51,7 +51,7 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
     answer = json.loads(again.stdout)
     assert answer["status"] == "answered"
     assert answer["verdict"] in result.stdout
-    small = invoke(*QUICK, "--runs", "5")
+    small = invoke(*QUICK, "--runs", "7")
     assert small.exit_code == 3
     assert "continues; nothing trained is lost" in said(small)
 
@@ -69,6 +69,7 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
         (("logistic", "--schedule", "spiral"), "schedule"),
         (("logistic", "--clip", "0"), "clip"),
+        (("logistic", "--runs", "5"), "--runs 5 is too few: the first learning rates to compare take 6 runs"),
         (("logistic", "--most", "1"), "most to be at least as many seeds as first=2, got most=1"),
         (("logistic", "--nu", "steep"), "nu is a number > 1 or a file of `memgrad spectrum`, got 'steep'"),
         (("logistic", "--nu", "flat.json"), "flat.json has nu = 0.7; a gain needs nu > 1"),
@@ -95,12 +96,12 @@ def test_methods_come_from_an_experiment_too(tmp_path: Path) -> None:
         'problem = "logistic"\nexamples = 64\nbatch = 8\nsteps = 20\nevaluate.times = 3\n'
         '[[methods]]\noptimizer = "SGD"\nlr = 1.0\n[[methods]]\noptimizer = "AdamW"\nlr = "best of SGD"\n'
     )
-    whole = invoke("mine.toml", "--runs", "1", "--workers", "1", "--json")
+    whole = invoke("mine.toml", "--runs", "3", "--workers", "1", "--json")
     assert whole.exit_code == 3
     assert json.loads(whole.stdout)["problem"] == "logistic"
-    like = invoke("least-squares", "--like", "mine.toml", "--steps", "9", "--runs", "1", "--workers", "1", "--json")
+    like = invoke("least-squares", "--like", "mine.toml", "--steps", "9", "--runs", "3", "--workers", "1", "--json")
     assert like.exit_code == 3
-    assert json.loads(like.stdout)["runs"] == 0
+    assert json.loads(like.stdout)["runs"] == 3
 
 
 @pytest.mark.slow
