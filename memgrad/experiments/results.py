@@ -104,6 +104,8 @@ class Results:
         With a schedule, a loss on the way is that of a run whose learning rate has not decayed yet: to compare numbers
         of steps, train a method with `steps_factor` instead.
         """
+        if not math.isfinite(value):
+            raise ValueError(f"the value of {metric} that is to be reached must be finite, got {value!r}.")
         curve = self.curve(method, metric)
         sign = 1.0 if self.spec.select.goal == "min" else -1.0
         found = [first_at(curve.steps, sign * values, sign * value) for values in curve.values.T]

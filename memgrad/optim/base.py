@@ -97,7 +97,7 @@ class MemoryOptimizer(Optimizer):
             self._refuse_unless_real(group, "weight_decay")
         for name in self.memories:
             self._memory(group, name)
-        options.state_dtype(type(self).__name__, group)
+        self._state_dtype(group)
 
     def _refuse_unless_real(self, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
         options.refuse_unless_real(type(self).__name__, group, name, tensor=tensor, high=high)

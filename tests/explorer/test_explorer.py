@@ -892,6 +892,7 @@ def test_a_new_scene_plays_for_the_others(browser: Any) -> None:
         visit.page.locator("#story-on").click()
         visit.page.get_by_role("button", name="Pause").wait_for()
         visit.page.wait_for_function("() => { const { k } = window.memgradExplorer.state(); return k > 0 && k < 50; }")
+        assert visit.page.get_by_role("button", name="Pause").count() == 1
 
 
 def test_changes_are_told_to_those_who_do_not_see_them(browser: Any) -> None:

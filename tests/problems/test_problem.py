@@ -170,6 +170,8 @@ def test_a_problem_moves_to_another_device() -> None:
 # --- many runs -----------------------------------------------------------------------------------------------------
 
 
+# torch's vmap of attention is right but slow, and says so; the transformer has a stack of its own.
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 @every_problem
 @pytest.mark.parametrize("way", ["own", "vmap", "one by one"])
 def test_a_stacked_run_is_the_run_alone(name: str, way: str) -> None:

