@@ -140,8 +140,11 @@ def _split(text: str, sign: str) -> list[str]:
     pieces, depth, start = [], 0, 0
     for i, character in enumerate(text):
         depth += (character == "(") - (character == ")")
-        exponent = sign == "+" and re.search(r"[\d.]e$", text[:i]) and text[i + 1 : i + 2].isdigit()
-        if character == sign and depth == 0 and not exponent:
+        if character != sign or depth:
+            continue
+        # Two characters decide: a form may list thousands of numbers, and is read in one pass.
+        exponent = sign == "+" and re.fullmatch(r"[\d.]e", text[max(i - 2, 0) : i]) and text[i + 1 : i + 2].isdigit()
+        if not exponent:
             pieces.append(text[start:i].strip())
             start = i + 1
     return [*pieces, text[start:].strip()]

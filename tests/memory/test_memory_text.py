@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -311,3 +312,12 @@ def test_what_is_not_a_time_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         ask(memory)
+
+
+def test_a_long_text_form_is_read_in_one_pass() -> None:
+    """The time grew with the square of the length: minutes for a drawn memory of some thousand decays."""
+    decays = ",".join(["0", *(f"{k / (k + 2)!r}" for k in range(1, 20_000))])
+    began = time.process_time()
+    with pytest.raises(ValueError, match="unknown memory"):
+        Memory.parse(f"inst + 1e+0*nothing:{decays}")
+    assert time.process_time() - began < 5
