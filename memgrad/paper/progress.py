@@ -34,7 +34,7 @@ class Countdown:
     """How long experiments that follow each other will still take, from what was expected and what they took so far.
 
     Args:
-        expected: What each experiment is expected to take, in their order: 0 for one that is there already, otherwise
+        expected: What each experiment is expected to take, in their order: 0 for a finished one, otherwise
             seconds, or 1 for each where nothing is known about them.
         in_seconds: Whether these are seconds. Otherwise there is no answer before the first experiment has ended.
         clock: The time in seconds.

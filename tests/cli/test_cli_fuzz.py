@@ -33,7 +33,7 @@ from cli_fuzzing import (
 
 TESTS = Path(__file__).parents[1]
 PATIENCE = 60.0
-"""A process that has been silent for so many seconds hangs where no signal reaches it, and is killed."""
+"""A process that has been silent for this many seconds hangs where no signal reaches it, and is killed."""
 
 NEW_FILE = {"new/x.png", "x.svg/"}
 NEW_NAME = {word for word in (*NUMBERS, *WORDS) if word not in ("", LONG, DIGITS)} | NEW_FILE | {"out.gif"}

@@ -23,7 +23,7 @@ class Coverage:
     around: dict[str, set[str]]
 
     def order(self, module: str, function: str, budget: float, files: int) -> list[str]:
-        """Tests worth `budget` seconds, of so many files at most: first those that call the function, then those of
+        """Tests worth `budget` seconds, of this many files at most: first those that call the function, then those of
         files that use the module.
         """
         near = {key for key in self.calls if key.startswith(f"{module}\t") and self._holds(key, module, function)}

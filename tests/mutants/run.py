@@ -163,7 +163,7 @@ def finished(running: dict[int, float]) -> Iterator[tuple[int, int | None]]:
 
 
 class Trial:
-    """Runs mutants, so many at once, and writes what became of each."""
+    """Runs mutants, several at once, and writes what became of each."""
 
     def __init__(self, folder: Path, tests: Coverage, budget: float) -> None:
         self.folder, self.tests, self.budget = folder, tests, budget

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 TIMES = 20_000
 ERROR = 4 * math.sqrt(FAMILY_ERROR * (1 - FAMILY_ERROR) / TIMES)
-"""Four standard errors of a share of 5 % in so many simulations."""
+"""Four standard errors of a share of 5 % in this many simulations."""
 
 
 def differences(claim: str, seeds: int, *, spread: float = 0.05) -> tuple[list[Kind], Array]:

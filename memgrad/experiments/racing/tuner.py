@@ -100,7 +100,7 @@ class Tuner:
         return None
 
     def forget(self, trial: Trial) -> None:
-        """Offer a run again that was asked for: whoever trained it is gone."""
+        """Offer a run again that was asked for, after its worker died."""
         self._asked.discard(trial)
 
     def tell(self, trial: Trial, losses: float | Iterable[float], *, steps: Iterable[float] | None = None) -> None:
