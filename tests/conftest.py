@@ -1,4 +1,4 @@
-"""What several test files need of the machine: a browser."""
+"""What several test files need: a browser, and properties that are not judged by the clock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A property is true or false, however busy the machine is.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def chromium() -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -42,7 +43,10 @@ def cells(wide: str) -> set[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_number_and_formula_is_there_unbroken(name: str, width: int | None) -> None:
+def test_every_number_and_formula_is_there_unbroken(
+    name: str, width: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMGRAD_CACHE", str(tmp_path))  # the user's own may change between the two calls
     wide, text = printed(*COMMANDS[name], width=500), printed(*COMMANDS[name], width=width)
     lines = text.splitlines()
     prose = name in ("bounds", "bound memsgd")  # words may be on different lines, but each is whole
