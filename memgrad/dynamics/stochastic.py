@@ -99,23 +99,8 @@ def simulate(
         >>> bool(abs(found.var_v[0, 0] - 1 / 7) < 4 * np.sqrt(2 / 4000) / 7)  # exactly t/7
         True
     """
-    found = simulate_together(
-        (equation,),
-        t,
-        x0,
-        paths=paths,
-        dt=dt,
-        seed=seed,
-        scheme=scheme,
-        start=start,
-        quantiles=quantiles,
-        observe=observe,
-        keep_paths=keep_paths,
-        threads=threads,
-        progress=progress,
-        memory_limit=memory_limit,
-    )
-    return found[0]
+    given = locals()  # all arguments, which are those of simulate_together but for the first
+    return simulate_together((given.pop("equation"),), **given)[0]
 
 
 def simulate_together(
@@ -198,16 +183,10 @@ def simulate_together(
                     progress(done, total)
             for recorder, integrator, state in zip(recorders, integrators.each, states, strict=True):
                 recorder.record(i, *integrator.at(stop, x, *state))
+    how = {"scheme": scheme, "dt": grid.dt, "start": integrators.begin * grid.dt}
+    how |= {"seed": seed, "steps": total, "normals": normals}
     return tuple(
-        recorder.ensemble(
-            equation=str(equation),
-            scheme=scheme,
-            dt=grid.dt,
-            start=integrators.begin * grid.dt,
-            seed=seed,
-            steps=total,
-            normals=normals,
-        )
+        recorder.ensemble(equation=str(equation), **how)
         for recorder, equation in zip(recorders, equations, strict=True)
     )
 
