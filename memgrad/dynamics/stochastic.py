@@ -167,7 +167,7 @@ def simulate_together(
             while done < stop:
                 upto = min(stop, done + max(1, min(_STEPS_AT_ONCE, _PATH_STEPS_AT_ONCE // paths)))
                 steps = list(integrators.steps(done, upto))
-                normals += paths * sum(len(each.mix) * integrators.normals_a_step(each) for each in steps)
+                normals += paths * sum(len(each.mix) * integrators.normals_per_step(each) for each in steps)
                 work = [
                     pool.submit(integrators.advance, [(x[lane], v[lane]) for x, v in states], steps, stream)
                     for lane, stream in zip(lanes, streams, strict=True)

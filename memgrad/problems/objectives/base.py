@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memgrad.problems.kinds import Floats, as_number, as_points, like, namespace_of, normals, repeated
+from memgrad.kinds import as_number
+from memgrad.problems.kinds import Floats, as_points, like, namespace_of, normals, repeated
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -210,6 +211,8 @@ class QuadraticForm(Objective):
     Then $\langle \nabla f(x), x - x^* \rangle = (x - x^*)^T H (x - x^*) = 2\,(f(x) - f^*)$: `tau` is exactly 2.
     """
 
+    tau = 2.0
+
     @property
     @abstractmethod
     def _matrix(self) -> Floats:
@@ -239,11 +242,6 @@ class QuadraticForm(Objective):
     def mu(self) -> float:
         """The smallest eigenvalue of H."""
         return max(0.0, float(np.linalg.eigvalsh(self._matrix)[0]))
-
-    @property
-    def tau(self) -> float:
-        """2, as for every quadratic."""
-        return 2.0
 
     def _value(self, x: Any) -> Any:
         y = x - like(x, self._bottom[0])
