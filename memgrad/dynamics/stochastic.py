@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from memgrad.dynamics.equations import Equation
 from memgrad.dynamics.integrators import EULER, refuse_hidden, refuse_unstable, together
 from memgrad.dynamics.mixture_flow import MixtureFlow
-from memgrad.dynamics.mixture_paths import mixture_paths
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.record import Observable, Recorder
 from memgrad.dynamics.results import Ensemble
@@ -140,7 +139,7 @@ def simulate_together(
     paths, seed = _whole("paths", paths, least=1), _whole("seed", seed, least=0)
     levels = _levels(quantiles)
     x = position(x0)
-    if any(isinstance(equation, MixtureFlow) for equation in equations):
+    if mixtures := [equation for equation in equations if isinstance(equation, MixtureFlow)]:
         if len(equations) > 1 or scheme != "exact" or start is not None:
             raise ValueError(
                 "the flow of a mixture is simulated alone, with the scheme 'exact' and no start; got "
@@ -148,7 +147,7 @@ def simulate_together(
             )
         _refuse_more_than(memory_limit, 1, paths, x.shape[1], len(grid.stops), keep_paths)
         recorder = Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths)
-        return (mixture_paths(equations[0], x, grid.stops, grid.dt, seed, recorder, progress),)
+        return (mixtures[0].paths(x, grid.stops, grid.dt, seed, recorder, progress),)
     integrators = together(tuple(equations), x, grid.dt, scheme, start)
     _refuse_more_than(memory_limit, len(equations), paths, x.shape[1], len(grid.stops), keep_paths)
     recorders = [Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths) for _ in equations]

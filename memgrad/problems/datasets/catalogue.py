@@ -137,14 +137,8 @@ COVTYPE = Entry(
     digest="43c3246d2b0e37972bf97a75887fa918be76e7f60b18de49df5991c7c238596d",
     sample_rows=(2000, 500),
     class_names=(
-        UNUSED,
-        "Spruce/Fir",
-        "Lodgepole Pine",
-        "Ponderosa Pine",
-        "Cottonwood/Willow",
-        "Aspen",
-        "Douglas-fir",
-        "Krummholz",
+        *(UNUSED, "Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine"),
+        *("Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz"),
     ),
     ranges=(
         *((1859, 3858), (0, 360), (0, 66), (0, 1397), (-173, 601)),

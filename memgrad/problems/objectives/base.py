@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from memgrad.deprecation import renamed
 from memgrad.kinds import as_number
 from memgrad.problems.kinds import Floats, as_points, like, namespace_of, normals, repeated
 
@@ -63,11 +63,7 @@ class Objective(ABC):
     def minimizer(self) -> Floats | None:
         """A minimizer $x^*$, or None where there is none."""
 
-    @property
-    def minimiser(self) -> Floats | None:
-        """Deprecated: use `minimizer`."""
-        warnings.warn("Objective.minimiser is deprecated; use Objective.minimizer.", DeprecationWarning, stacklevel=2)
-        return self.minimizer
+    minimiser = renamed("minimiser", "minimizer")
 
     @property
     @abstractmethod
