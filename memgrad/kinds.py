@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, TypeGuard
 
@@ -16,6 +17,25 @@ def is_real(value: object) -> TypeGuard[float]:
         (True, True, False, False)
     """
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def as_number(
+    owner: str, name: str, value: object, *, least: float = -math.inf, excluded: bool = False, why: str = ""
+) -> float:
+    """A finite number >= `least` (or > `least`) as a float, or an error that names its owner, the rule and the value.
+
+    Example:
+        >>> as_number("a ramp", "steps", 0, least=1)
+        Traceback (most recent call last):
+        ...
+        ValueError: a ramp needs a finite steps >= 1, got steps=0.
+    """
+    if not is_real(value):
+        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
+    if not (math.isfinite(value) and (value > least if excluded else value >= least)):
+        rule = "" if least == -math.inf else f" {'>' if excluded else '>='} {least:g}"
+        raise ValueError(f"{owner} needs a finite {name}{rule}, got {name}={value!r}{': ' + why if why else ''}.")
+    return float(value)
 
 
 def is_torch(value: object) -> TypeGuard[Any]:

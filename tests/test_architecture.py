@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "user_code": set(),
     "method": {"memory"},
     "optim": {"memory", "method", "extras"},
-    "transforms": {"memory", "method", "extras"},
+    "transforms": {"memory", "method", "deprecation", "extras"},
     "dynamics": {"memory", "method", "statistics", "extras"},
     "theory": {"memory", "method", "dynamics", "deprecation", "extras"},
     "problems": {"deprecation", "extras", "files", "user_code"},

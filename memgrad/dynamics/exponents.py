@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from memgrad.dynamics.spectra import as_number_above
+from memgrad.kinds import as_number
 from memgrad.memory import Gain, Mixture
 from memgrad.statistics import Estimate
 
@@ -38,9 +38,11 @@ def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
         memory); Ferbach et al., *Dimension-adapted momentum outscales SGD*, arXiv 2505.16098 (this mixture).
     """
     owner = "predicted_exponent"
-    nu = as_number_above(owner, "nu", nu, above=1.0, why="the sum of the eigenvalues j^-nu is infinite otherwise")
-    zeta = as_number_above(owner, "zeta", zeta, above=0.0, why="the first risk is infinite otherwise")
-    kappa = as_number_above(owner, "kappa", kappa, above=0.0, why="a larger gain diverges")
+    nu = as_number(
+        owner, "nu", nu, least=1.0, excluded=True, why="the sum of the eigenvalues j^-nu is infinite otherwise"
+    )
+    zeta = as_number(owner, "zeta", zeta, least=0.0, excluded=True, why="the first risk is infinite otherwise")
+    kappa = as_number(owner, "kappa", kappa, least=0.0, excluded=True, why="a larger gain diverges")
     if not 1 / nu - 1e-12 <= kappa <= 1:
         raise ValueError(
             f"predicted_exponent needs 1/nu = {1 / nu:.4g} <= kappa <= 1, got kappa={kappa!r}: a larger gain "
@@ -86,7 +88,7 @@ def fit_exponent(k: ArrayLike, risk: ArrayLike, *, decades: float = 1.0, name: s
     steps, values = np.asarray(k, dtype=float), np.asarray(risk, dtype=float)
     if steps.ndim != 1 or steps.shape != values.shape:
         raise ValueError(f"fit_exponent needs one risk per step, got the shapes {steps.shape} and {values.shape}.")
-    decades = as_number_above("fit_exponent", "decades", decades, above=0.0, why="a slope needs a stretch")
+    decades = as_number("fit_exponent", "decades", decades, least=0.0, excluded=True, why="a slope needs a stretch")
     last = steps[-1] if len(steps) else 0.0
     inside = (steps > 0) & (steps >= last / 10**decades)
     steps, values = steps[inside], values[inside]

@@ -197,7 +197,7 @@ class Integrators:
                 glides = [one.glide(kick, t0[i:j], t1[i:j]) for one, kick in zip(self.each, part, strict=True)]
             yield self._steps(part, glides, t0[i:j], t1[i:j])
 
-    def normals_a_step(self, steps: Steps) -> int:
+    def normals_per_step(self, steps: Steps) -> int:
         """The number of normals that one path needs in each of the steps."""
         return self.sources * int(steps.mix.shape[2])
 
@@ -209,7 +209,7 @@ class Integrators:
         paths = states[0][0].shape[0]
         for steps in all_steps:
             count, pushes, ranks = steps.mix.shape
-            block = max(1, min(count, _BLOCK_BYTES // max(8 * paths * self.normals_a_step(steps), 1)))
+            block = max(1, min(count, _BLOCK_BYTES // max(8 * paths * self.normals_per_step(steps), 1)))
             normals = np.empty((block, ranks, paths, self.sources))
             alone = ranks == pushes == 1
             move = self._mover(states, steps)

@@ -92,18 +92,6 @@ def viscous_kick(viscosity: Viscosity, t0: Times, t1: Times) -> Kick:
     return Kick(viscosity.survival(t0, t1), *_integrals(viscosity.survival, t0, t1))
 
 
-def overlap(push: Push, other: Push, t0: Times, t1: Times) -> Times:
-    r"""The covariance $\int \phi_1 \phi_2\, ds$ of two equations' kicks by the same Brownian motion.
-
-    Example:
-        >>> constant, quadratic = Polynomial(1).influence, Polynomial(3).influence
-        >>> overlap(constant, quadratic, np.array(0.0), np.array(2.0))  # the integral of (1/2) (3 s^2/8)
-        array(0.5)
-    """
-    s, ds = points(np.asarray(t0, dtype=float), np.asarray(t1, dtype=float))
-    return np.asarray(np.sum(push(s, t1[..., None]) * other(s, t1[..., None]) * ds, axis=-1))
-
-
 def _integrals(push: Push, t0: Times, t1: Times) -> tuple[Times, Times]:
     """The integrals of a push and of its square over each step."""
     s, ds = points(t0, t1)

@@ -11,13 +11,15 @@ from scipy.integrate import solve_ivp
 
 from memgrad.dynamics.equations import Equation
 from memgrad.dynamics.kicks import Kick, memory_kick
-from memgrad.dynamics.results import Trajectory
+from memgrad.dynamics.record import Recorder
+from memgrad.dynamics.results import Ensemble, Trajectory
 from memgrad.dynamics.timewarp import TimeWarp, retimed
 from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity
 from memgrad.kinds import is_real
 from memgrad.memory import Gain, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.memory.gain_factors import Power
 from memgrad.memory.kinds import as_real
+from memgrad.memory.passport import Progress
 from memgrad.memory.text import as_memory
 
 Array = NDArray[np.float64]
@@ -145,6 +147,55 @@ class MixtureFlow(Equation):
                 f"{self.instant!r}: it damps each direction by its own curvature, and time is the same for all."
             )
         return GainWarp(self.memory.p, self.scale, self.growth)
+
+    # --- simulated paths ---------------------------------------------------------------------------------------------
+
+    def paths(
+        self,
+        x0: Array,
+        stops: NDArray[np.int64],
+        dt: float,
+        seed: int,
+        recorder: Recorder,
+        progress: Progress | None,
+    ) -> Ensemble:
+        r"""Simulate paths with steps of first order.
+
+        In a step the gradient is held. The average then moves by the exact kick of its memory, whose noise has the
+        variance $v$, and the newest gradient's noise is the increment of the same Brownian motion, of variance $h$;
+        their covariance is the weight $w = 1 - b$ of the step's gradients, and two normals give both. The position
+        moves by the integral of the gain times the new average.
+        """
+        paths = recorder.paths
+        rng = np.random.default_rng(np.random.SeedSequence(seed))
+        noise = self.volatility
+        x, v = (np.repeat(part, paths, axis=0) for part in self.start(x0, 0.0))
+        sources = noise.sources(x)
+        done, total, normals = 0, int(stops[-1]), 0
+        power = 1 + self.growth
+        with np.errstate(all="ignore"):
+            for i, stop in enumerate(stops.tolist()):
+                while done < stop:
+                    t0, t1 = done * dt, (done + 1) * dt
+                    b, w, var = (float(part) for part in self.kick(np.array(t0), np.array(t1)))
+                    g = self.slope(x)
+                    v = b * v - w * g
+                    moved = self.scale * (t1**power - t0**power) / power
+                    x = x - self.instant * dt * g
+                    if not noise.is_zero:
+                        first, second = rng.standard_normal((2, paths, sources))
+                        normals += 2 * paths * sources
+                        shared = first * (w / np.sqrt(var)) + second * np.sqrt(max(dt - w * w / var, 0.0))
+                        v -= noise.push(x, np.sqrt(var) * first)
+                        x = x - self.instant * noise.push(x, shared)
+                    x = x + moved * v
+                    done += 1
+                    if progress is not None and done % 256 == 0:
+                        progress(done, total)
+                recorder.record(i, x, v)
+        return recorder.ensemble(
+            equation=str(self), scheme="exact", dt=dt, start=0.0, seed=seed, steps=total, normals=normals
+        )
 
     # --- exact second moments ----------------------------------------------------------------------------------------
 

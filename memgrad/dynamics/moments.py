@@ -115,10 +115,6 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
     curvature, directions = np.linalg.eigh(hessian)
     covariance = equation.volatility.covariance(x.shape[1])
     noise = directions.T @ covariance @ directions
-    if isinstance(equation, MixtureFlow):
-        if method == "closed form":
-            raise ValueError(f"no closed form for {equation} here: none is known. Use the moment equations.")
-        return _of_mixture(equation, times, x, slope, curvature, directions, noise)
     mixes = np.abs(noise - np.diag(np.diagonal(noise))).max() > 1e-14 * max(np.abs(noise).max(), 1e-300)
     response = None if method == "moment equations" or mixes else closed_response(equation, times, curvature)
     if response is None and method == "closed form":
@@ -126,11 +122,12 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
         raise ValueError(f"no closed form for {equation} here: {why}. Use the moment equations.")
     if response is not None:
         variances = np.diagonal(noise)
-        covariances = tuple(_diagonal(np.where(variances == 0, 0, part) * variances) for part in response[2:])
+        covariances = [_diagonal(np.where(variances == 0, 0, part) * variances) for part in response[2:]]
         displacement, speed = response[:2]
+    elif isinstance(equation, MixtureFlow):
+        displacement, speed, *covariances = equation.second_moments(times, curvature, noise)
     else:
-        displacement, speed, *rest = _by_moment_equations(equation, times, curvature, noise)
-        covariances = tuple(rest)
+        displacement, speed, *covariances = _by_moment_equations(equation, times, curvature, noise)
     start = (slope @ directions)[0]
     endless = isinstance(equation, MemoryFlow) and times[0] == 0
     if endless:
@@ -148,25 +145,6 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
         cov_vv=vv,
         equation=str(equation),
         method="moment equations" if response is None else "closed form",
-    )
-
-
-def _of_mixture(
-    equation: MixtureFlow, times: Array, x: Array, slope: Array, curvature: Array, directions: Array, noise: Array
-) -> Moments:
-    """The moments of a mixture's flow, whose velocity is minus the average of gradients."""
-    displacement, average, *covariances = equation.second_moments(times, curvature, noise)
-    start = (slope @ directions)[0]
-    xx, xv, vv = (directions @ each @ directions.T for each in covariances)
-    return Moments(
-        t=times,
-        mean_x=x - (start * displacement) @ directions.T,
-        mean_v=-(start * average) @ directions.T,
-        cov_xx=xx,
-        cov_xv=xv,
-        cov_vv=vv,
-        equation=str(equation),
-        method="moment equations",
     )
 
 

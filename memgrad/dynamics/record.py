@@ -71,10 +71,8 @@ class Recorder:
             if self.levels:
                 statistics.quantiles[i] = np.quantile(value, self.levels)
 
-    def ensemble(
-        self, *, equation: str, scheme: str, dt: float, start: float, seed: int, steps: int, normals: int
-    ) -> Ensemble:
-        """The recorded summaries, as a value."""
+    def ensemble(self, **how: Any) -> Ensemble:
+        """The recorded summaries, as a value; `how` are the other fields of `Ensemble`."""
         if self.diverged:
             message = (
                 f"{self.diverged} of {self.paths} paths did not stay finite, first seen at t={self.diverged_at:g}."
@@ -92,16 +90,10 @@ class Recorder:
             observed=self.observed,
             x=self.x,
             v=self.v,
-            equation=equation,
             success=not self.diverged,
             message=message,
             diverged=self.diverged,
             diverged_at=self.diverged_at,
-            scheme=scheme,
-            dt=dt,
-            start=start,
-            seed=seed,
             paths=self.paths,
-            steps=steps,
-            normals=normals,
+            **how,
         )

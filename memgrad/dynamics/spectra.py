@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from memgrad.kinds import is_real
+from memgrad.kinds import as_number, is_real
 
 Array = NDArray[np.float64]
 
@@ -102,9 +102,13 @@ class Spectrum:
             153
         """
         owner = "a power-law spectrum"
-        nu = as_number_above(owner, "nu", nu, above=1.0, why="the sum of the eigenvalues j^-nu is infinite otherwise")
-        zeta = as_number_above(owner, "zeta", zeta, above=0.0, why="the first risk is infinite otherwise")
-        as_number_above(owner, "per_octave", per_octave, above=0.99, why="wider bins are not a power law any more")
+        nu = as_number(
+            owner, "nu", nu, least=1.0, excluded=True, why="the sum of the eigenvalues j^-nu is infinite otherwise"
+        )
+        zeta = as_number(owner, "zeta", zeta, least=0.0, excluded=True, why="the first risk is infinite otherwise")
+        as_number(
+            owner, "per_octave", per_octave, least=0.99, excluded=True, why="wider bins are not a power law any more"
+        )
         if dimension != np.inf and not (is_real(dimension) and dimension >= 1 and dimension == int(dimension)):
             raise ValueError(f"{owner} needs an integer dimension >= 1 or inf, got dimension={dimension!r}.")
         edges = _edges(nu, float(dimension), per_octave)
@@ -154,15 +158,6 @@ def as_batch(owner: str, batch: Any) -> int:
     if not is_real(batch) or batch < 1 or batch != int(batch):
         raise ValueError(f"{owner} needs an integer batch >= 1, got batch={batch!r}.")
     return int(batch)
-
-
-def as_number_above(owner: str, name: str, value: Any, *, above: float, why: str) -> float:
-    """A number, checked to be finite and above a limit; errors name its owner, the rule and the reason."""
-    if not is_real(value):
-        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r}.")
-    if not above < value < np.inf:
-        raise ValueError(f"{owner} needs a finite {name} > {above:g}, got {name}={value!r}: {why}.")
-    return float(value)
 
 
 def _edges(nu: float, dimension: float, per_octave: float) -> Array:

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from memgrad.dynamics.equations import Equation
 from memgrad.dynamics.integrators import EULER, refuse_hidden, refuse_unstable, together
 from memgrad.dynamics.mixture_flow import MixtureFlow
-from memgrad.dynamics.mixture_paths import mixture_paths
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.record import Observable, Recorder
 from memgrad.dynamics.results import Ensemble
@@ -99,23 +98,8 @@ def simulate(
         >>> bool(abs(found.var_v[0, 0] - 1 / 7) < 4 * np.sqrt(2 / 4000) / 7)  # exactly t/7
         True
     """
-    found = simulate_together(
-        (equation,),
-        t,
-        x0,
-        paths=paths,
-        dt=dt,
-        seed=seed,
-        scheme=scheme,
-        start=start,
-        quantiles=quantiles,
-        observe=observe,
-        keep_paths=keep_paths,
-        threads=threads,
-        progress=progress,
-        memory_limit=memory_limit,
-    )
-    return found[0]
+    given = locals()  # all arguments, which are those of simulate_together but for the first
+    return simulate_together((given.pop("equation"),), **given)[0]
 
 
 def simulate_together(
@@ -155,7 +139,7 @@ def simulate_together(
     paths, seed = _whole("paths", paths, least=1), _whole("seed", seed, least=0)
     levels = _levels(quantiles)
     x = position(x0)
-    if any(isinstance(equation, MixtureFlow) for equation in equations):
+    if mixtures := [equation for equation in equations if isinstance(equation, MixtureFlow)]:
         if len(equations) > 1 or scheme != "exact" or start is not None:
             raise ValueError(
                 "the flow of a mixture is simulated alone, with the scheme 'exact' and no start; got "
@@ -163,7 +147,7 @@ def simulate_together(
             )
         _refuse_more_than(memory_limit, 1, paths, x.shape[1], len(grid.stops), keep_paths)
         recorder = Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths)
-        return (mixture_paths(equations[0], x, grid.stops, grid.dt, seed, recorder, progress),)
+        return (mixtures[0].paths(x, grid.stops, grid.dt, seed, recorder, progress),)
     integrators = together(tuple(equations), x, grid.dt, scheme, start)
     _refuse_more_than(memory_limit, len(equations), paths, x.shape[1], len(grid.stops), keep_paths)
     recorders = [Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths) for _ in equations]
@@ -182,7 +166,7 @@ def simulate_together(
             while done < stop:
                 upto = min(stop, done + max(1, min(_STEPS_AT_ONCE, _PATH_STEPS_AT_ONCE // paths)))
                 steps = list(integrators.steps(done, upto))
-                normals += paths * sum(len(each.mix) * integrators.normals_a_step(each) for each in steps)
+                normals += paths * sum(len(each.mix) * integrators.normals_per_step(each) for each in steps)
                 work = [
                     pool.submit(integrators.advance, [(x[lane], v[lane]) for x, v in states], steps, stream)
                     for lane, stream in zip(lanes, streams, strict=True)
@@ -198,16 +182,10 @@ def simulate_together(
                     progress(done, total)
             for recorder, integrator, state in zip(recorders, integrators.each, states, strict=True):
                 recorder.record(i, *integrator.at(stop, x, *state))
+    how = {"scheme": scheme, "dt": grid.dt, "start": integrators.begin * grid.dt}
+    how |= {"seed": seed, "steps": total, "normals": normals}
     return tuple(
-        recorder.ensemble(
-            equation=str(equation),
-            scheme=scheme,
-            dt=grid.dt,
-            start=integrators.begin * grid.dt,
-            seed=seed,
-            steps=total,
-            normals=normals,
-        )
+        recorder.ensemble(equation=str(equation), **how)
         for recorder, equation in zip(recorders, equations, strict=True)
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from memgrad.kinds import is_real, number_form
+from memgrad.kinds import as_number, number_form
 from memgrad.memory.kinds import Floats
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Power(Factor):
     example: ClassVar[str] = "(1+k)^0.15"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", _real_number("a power (1+k)^a", "a", self.exponent))
+        object.__setattr__(self, "exponent", as_number("a power (1+k)^a", "a", self.exponent))
 
     def at(self, k: Any, xp: Any, memory: Memory) -> Any:
         return xp.pow(k + 1.0, self.exponent)
@@ -84,10 +84,7 @@ class Ramp(Factor):
     example: ClassVar[str] = "ramp(1000)"
 
     def __post_init__(self) -> None:
-        steps = _real_number("a ramp", "steps", self.steps)
-        if steps < 1:
-            raise ValueError(f"a ramp needs steps >= 1, got steps={self.steps!r}.")
-        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "steps", as_number("a ramp", "steps", self.steps, least=1))
 
     def at(self, k: Any, xp: Any, memory: Memory) -> Any:
         share = (k + 1.0) / self.steps
@@ -114,13 +111,8 @@ class Cool(Factor):
     example: ClassVar[str] = "cool(1000,2)"
 
     def __post_init__(self) -> None:
-        steps, power = (_real_number("a cooled gain", name, getattr(self, name)) for name in ("steps", "power"))
-        if steps < 1:
-            raise ValueError(f"a cooled gain needs steps >= 1, got steps={self.steps!r}.")
-        if power <= 0:
-            raise ValueError(f"a cooled gain needs a power > 0, got power={self.power!r}.")
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "power", power)
+        object.__setattr__(self, "steps", as_number("a cooled gain", "steps", self.steps, least=1))
+        object.__setattr__(self, "power", as_number("a cooled gain", "power", self.power, least=0, excluded=True))
 
     def at(self, k: Any, xp: Any, memory: Memory) -> Any:
         return remaining(k, self.steps, self.power, xp)
@@ -146,7 +138,7 @@ class Knots(Factor):
     example: ClassVar[str] = "knots(0,1,100,2.5)"
 
     def __init__(self, *numbers: float) -> None:
-        values = tuple(_real_number("a gain through knots", "number", number) for number in numbers)
+        values = tuple(as_number("a gain through knots", "number", number) for number in numbers)
         if len(values) < 4 or len(values) % 2:
             raise ValueError(
                 f"a gain through knots needs steps and gains in turn, of two points or more, got {numbers}."
@@ -234,13 +226,10 @@ class Nadam(Factor):
     example: ClassVar[str] = "nadam(0.9,0.004)"
 
     def __post_init__(self) -> None:
-        beta, psi = _real_number("NAdam's gain", "beta", self.beta), _real_number("NAdam's gain", "psi", self.psi)
-        if not 0 <= beta < 1:
+        object.__setattr__(self, "beta", as_number("NAdam's gain", "beta", self.beta, least=0))
+        object.__setattr__(self, "psi", as_number("NAdam's gain", "psi", self.psi, least=0))
+        if self.beta >= 1:
             raise ValueError(f"NAdam's gain needs 0 <= beta < 1, got beta={self.beta!r}.")
-        if psi < 0:
-            raise ValueError(f"NAdam's gain needs psi >= 0, got psi={self.psi!r}.")
-        object.__setattr__(self, "beta", beta)
-        object.__setattr__(self, "psi", psi)
         object.__setattr__(self, "_bias", self._biases())  # here, because torch.compile does not trace a cache
 
     def _biases(self) -> tuple[float, ...]:
@@ -330,11 +319,3 @@ def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any
     else:
         found = xp.take(xp.asarray(table, dtype=index.dtype), place.astype(xp.int32))
     return xp.where(inside, found, index * 0.0 + beyond)
-
-
-def _real_number(owner: str, name: str, value: Any) -> float:
-    if not is_real(value):
-        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
-    if not math.isfinite(value):
-        raise ValueError(f"{owner} needs a finite {name}, got {name}={value!r}.")
-    return float(value)

@@ -6,22 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
-from memgrad.kinds import is_real, number_form
+from memgrad.kinds import as_number, number_form
 from memgrad.memory import Gain, Instantaneous, Memory, Mixture
 from memgrad.memory.text import as_memory
 
 Kind = Literal["l2", "decoupled", "independent"]
 KINDS: tuple[Kind, ...] = ("l2", "decoupled", "independent")
 ONE = Gain.constant(1.0)
-
-
-def not_negative(owner: str, name: str, value: Any) -> float:
-    """A finite number >= 0, or an error that names its owner."""
-    if not is_real(value):
-        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r}.")
-    if not 0 <= value < float("inf"):
-        raise ValueError(f"{owner} needs a finite {name} >= 0, got {name}={value!r}.")
-    return float(value)
 
 
 @final
@@ -45,7 +36,7 @@ class WeightDecay:
     log_time: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "amount", not_negative("weight decay", "amount", self.amount))
+        object.__setattr__(self, "amount", as_number("weight decay", "amount", self.amount, least=0.0))
         if self.kind not in KINDS:
             raise ValueError(f"weight decay is one of {', '.join(KINDS)}, got kind={self.kind!r}.")
         if not isinstance(self.log_time, bool):
@@ -128,7 +119,7 @@ class Method:
             "mixture": Mixture.of(mixture, "a method", "mixture"),
             "second_memory": second,
             "root": root,
-            "eps": not_negative("a method", "eps", eps),
+            "eps": as_number("a method", "eps", eps, least=0.0),
             "weight_decay": weight_decay if weight_decay.amount else NO_DECAY,
         }
         for name, value in values.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from memgrad.kinds import as_number
 from memgrad.memory import (
     COLD,
     SUM,
@@ -19,7 +20,7 @@ from memgrad.memory import (
 from memgrad.memory.gain_factors import Nadam
 from memgrad.memory.gains import Term
 from memgrad.memory.kinds import as_real
-from memgrad.method.method import Kind, Method, WeightDecay, not_negative
+from memgrad.method.method import Kind, Method, WeightDecay
 
 INST = Instantaneous()
 
@@ -37,7 +38,7 @@ def _complement(share: float) -> float:
 
 
 def _mixture(*parts: tuple[Gain | float, Memory]) -> Mixture:
-    """The sum of memories with gains, of which some may be 0: a product with 0 alone would be no mixture."""
+    """The sum of memories with gains, of which some may be 0: a part with gain 0 alone is not a mixture."""
     return Mixture(tuple(Part(Gain.of(gain), memory) for gain, memory in parts))
 
 
@@ -383,7 +384,7 @@ def adana(
         the form in its text.
     """
     kind: Kind = "decoupled" if through_lr else "independent"
-    decay = WeightDecay(not_negative("adana", "omega", omega), kind, log_time=True)
+    decay = WeightDecay(as_number("adana", "omega", omega, least=0.0), kind, log_time=True)
     return Method(_growing("adana", delta, kappa, 1.0), Polynomial(delta), eps=eps, weight_decay=decay)
 
 

@@ -171,7 +171,7 @@ class Schedule:
             raise TypeError(f"the text form of a schedule is a string such as {EXAMPLE!r}, got {text!r}.")
         found = _FORM.fullmatch(text.strip().lower())
         if found is None:
-            raise ValueError(f"{text!r} is no schedule; write one as in {EXAMPLE!r} or 'constant'.")
+            raise ValueError(f"{text!r} is not a schedule; write one as in {EXAMPLE!r} or 'constant'.")
         options: dict[str, float] = {}
         known = [each.name for each in fields(Schedule) if each.name != "shape"]
         for part in filter(None, map(str.strip, (found["options"] or "").split(","))):
@@ -183,7 +183,7 @@ class Schedule:
                 options[name] = float(value)
             except ValueError:
                 raise ValueError(f"the schedule {text!r} needs a number for {name}, got {value!r}.") from None
-        return Schedule(found["shape"], **options)  # type: ignore[arg-type]  # refused there if it is no shape
+        return Schedule(found["shape"], **options)  # type: ignore[arg-type]  # an unknown shape is refused there
 
     def __str__(self) -> str:
         given = {name: getattr(self, name) for name in ("warmup", "decay", "floor")}

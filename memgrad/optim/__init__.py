@@ -3,16 +3,16 @@
 Where to find what::
 
     memsgd, memadam         the two optimizers that take the steps
-    momentum, named         optimizers with options of their own: HeavyBall, Nesterov, AdEMAMix, QHM, AggMo, ADana
+    momentum, named         optimizers with their own options: HeavyBall, Nesterov, AdEMAMix, QHM, AggMo, ADana
     base                    what all optimizers share: groups, state, and the choice of the fastest path
-    kernels, kernel_guards  torch's fused kernels, and the conditions under which they may be called
-    arithmetic, compiled    the same step by plain operations, and by `torch.compile`
-    buckets, workspace      parameters that take the same step; what is kept between steps only to be fast
+    kernels, kernel_guards  torch's fused kernels, and the conditions under which they are correct
+    arithmetic, compiled    the same step with plain operations, and with `torch.compile`
+    buckets, workspace      parameters that take the same step; what is kept between steps for speed alone
     checkpoints             which checkpoints fit, and loading them
     methods                 the table from optimizer classes and their options to `Method`
     reference               every method from its definition, slow and exact
     averaging, from_torch   averages of iterates; continuing a run of a torch optimizer
-    audit                   what an optimizer remembers: watched in `watching`, judged in `evidence`, fitted in
+    audit                   what an optimizer remembers: observed in `watching`, judged in `evidence`, fitted in
                             `fitting`, `mixing` and `free_gains`
 """
 

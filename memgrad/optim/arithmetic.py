@@ -1,8 +1,8 @@
-"""The few in-place operations of which all update rules are made, on lists of tensors.
+"""The few operations on lists of tensors that all update rules consist of.
 
-A rule is written once against these names. `Single` applies them tensor by tensor, `Foreach` to the whole list in one
-call; both take a Python number or a tensor as scalar (the latter for CUDA graphs, `torch.compile` and gradients
-through the optimizer).
+A rule is written once in terms of these operations. `Single` applies them tensor by tensor, `Foreach` to the whole list
+in one call. Scalars are Python numbers, or tensors for CUDA graphs, `torch.compile` and differentiation through the
+optimizer.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ _SMALLEST_FRESH = {
 def rounded_decay(fresh: float, dtype: torch.dtype) -> float | None:
     """The decay 1 - fresh, rounded to `dtype`, so that 1 minus it is exact and the two weights sum to 1.
 
-    A decay that the kernel rounds behind our back would not: at 1 - b = 2e-6 in float32 the weights would sum to
-    1 +- 3e-8 and, over the 5e5 steps that such a memory averages, to 1 +- 1.5 %.
+    If the kernel rounded the decay instead, they would not: at 1 - b = 2e-6 in float32 the two weights would sum to
+    1 +- 3e-8, and over the 5e5 steps that such a memory averages, the error would grow to 1.5 %.
 
-    None where rounding changes `fresh`, and so the memory's degree, by more than 0.2 %. There b u would also be rounded
-    the same way at every step, because u hardly moves, and the average drift: by up to 1 % at 1 - b = 3e-6.
+    None where rounding changes `fresh`, and thus the memory's degree, by more than 0.2 %. There, b u would also be
+    rounded in the same direction at every step, because u hardly moves, and the average would drift: by up to 1 % at
+    1 - b = 3e-6.
     """
     if fresh < _SMALLEST_FRESH[dtype]:
         return None
-    if dtype is torch.float32:  # the case of every step; a tensor would take ten times as long
+    if dtype is torch.float32:  # the common case; a tensor would take ten times as long
         return _FLOAT32.unpack(_FLOAT32.pack(1 - fresh))[0]  # type: ignore[no-any-return]  # struct is not typed
     return torch.tensor(1 - fresh, dtype=dtype).item()
 
 
 class Arithmetic(Protocol):
-    """What an update rule may do."""
+    """The operations that an update rule may use."""
 
     @staticmethod
     def negated(x: Tensors) -> Tensors: ...
@@ -88,7 +89,7 @@ class Single:
     def scale_(x: Tensors, factor: Scalar) -> None:
         for a in x:
             if isinstance(factor, Tensor) and factor.requires_grad:
-                a.copy_(a.clone() * factor)  # autograd keeps the clone; a itself is about to change
+                a.copy_(a.clone() * factor)  # autograd saves the clone, because a itself is about to change
             else:
                 a.mul_(factor)
 

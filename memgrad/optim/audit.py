@@ -1,4 +1,4 @@
-"""Audits: what any torch optimizer really remembers, found by feeding it impulses."""
+"""Audits: what any torch optimizer actually remembers, measured by feeding it impulses."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from memgrad.optim.fitting import EXACT, Nearest, has_both_signs, nearest_memory
 from memgrad.optim.mixing import MixtureFit, mixture_of
 from memgrad.optim.watching import Before, Make, watcher_for
 
-KNOWN = 1e-4  # a memory that is off by a larger share of its weight is near what was found, but not that
+KNOWN = 1e-4  # a memory that is off by a larger share of its weight is close to what was measured, but not equal
 
 
 @dataclass(frozen=True)
 class Remembered:
-    r"""One memory inside an optimizer, as it was measured.
+    r"""One memory inside an optimizer, as measured.
 
     Args:
-        name: Where it was found: `step` for the step itself, else the name of a buffer in the optimizer's state.
+        name: Where it was found: `step` for the step itself, otherwise the name of a buffer in the optimizer's state.
         power: 1 for a memory of gradients, 2 for one of their squares.
         weights: Row k holds the weights $w(0,k), \dots, w(k,k)$, then zeros.
-        rounding: How far, relative to its size, the value was from the weighted sum, at worst, for gradients that were
-            tried.
-        offset: What is there at each step without any gradient, such as the value that a sum starts from.
-        kept: The data type in which it is kept, if that is known.
+        rounding: The largest difference between the value and the weighted sum, relative to its size, over all
+            gradients that were tried.
+        offset: The value at each step without any gradient, such as the initial value of a sum.
+        kept: The data type in which it is kept, if known.
     """
 
     name: str
@@ -57,28 +57,28 @@ class Remembered:
 
     @cached_property
     def found(self) -> Nearest:
-        """The nearest memory with the bounds of its parameter, and what it cannot be told from."""
+        """The nearest memory with bounds for its parameter, and the memories it cannot be distinguished from."""
         return nearest_memory(self.weights, self.rounding)
 
     @property
     def nearest(self) -> Memory | None:
         """The polynomial, exponential or instantaneous memory whose weights are nearest, over all steps.
 
-        `None` if the weights have both signs: such weights are no shares, and no memory is near them.
+        `None` if the weights have both signs: such weights are not shares, and no memory is near them.
         """
         return self.found.fit.memory if self.found.fit else None
 
     @property
     def distance(self) -> float:
-        """How far it is: the share of the weight that lies elsewhere (total variation), in the mean over the steps."""
+        """Its distance: the share of the weight that lies elsewhere (total variation), averaged over the steps."""
         return self.found.fit.distance if self.found.fit else math.nan
 
     @cached_property
     def mixture(self) -> MixtureFit | None:
         """The memories with their gains: up to two averages beside the newest gradient.
 
-        `None` if the weights, over all steps and with their gains, are no such mixture, or if its parameters cannot be
-        told from what was watched. A single memory with a gain is a mixture too, as `sum*exp:0.9` of heavy ball.
+        `None` if the weights, over all steps and with their gains, are not such a mixture, or if the measurements do
+        not determine its parameters. A single memory with a gain is a mixture too, such as `sum*exp:0.9` of heavy ball.
         """
         return mixture_of(self.weights, self.rounding, most=1 if self.distance <= EXACT else 2)
 
@@ -88,12 +88,12 @@ class Remembered:
         if self._is_known and self.mixture and str(self.mixture) != str(self.found.fit):
             lines.append(f"with its gain: {self.mixture}{self._told_from(self.mixture.others)}")
         if self.rounding > EXACT:
-            cause = f"it is kept in {self.kept}" if self.kept else "it is rounded, or not quite linear"
-            lines.append(f"rounded: this holds to a relative {self.rounding:.1g} only; {cause}")
+            cause = f"it is kept in {self.kept}" if self.kept else "it is rounded, or not exactly linear"
+            lines.append(f"rounded: this holds only to a relative error of {self.rounding:.1g}; {cause}")
         if (first := int(np.argmax(self.weights.any(axis=1)))) > 0:
-            lines.append(f"it holds nothing before step {first}")
+            lines.append(f"it is empty before step {first}")
         if self.offset is not None and abs(self.offset[-1]) > EXACT * np.abs(self.weights[-1]).sum():
-            lines.append(f"beside {self.offset[-1]:.4g} at the last step that no gradient gave")
+            lines.append(f"plus {self.offset[-1]:.4g} at the last step that does not come from gradients")
         lines.append(self._in_numbers())
         return "\n    ".join(lines)
 
@@ -101,9 +101,9 @@ class Remembered:
         fit, others = self.found.fit, self.found.others
         if fit is None:
             share = 100 * negative_share(self.weights)
-            return f"with weights of both signs ({share:.2g} % of them against the sum): no known family has such"
+            return f"with weights of both signs ({share:.2g} % opposite to the sum): no known family has such weights"
         if self._is_known or self.mixture is None:
-            way = "as" if self._is_known else "in a way of its own; nearest is"
+            way = "as" if self._is_known else "unlike any known memory; nearest is"
             return f"{way} {fit}, off by {100 * fit.distance:.2f} %{self._told_from(others)}"
         mixture = self.mixture
         return f"as {mixture}, off by {100 * mixture.distance:.2f} %{self._told_from(mixture.others)}"
@@ -115,7 +115,9 @@ class Remembered:
 
     def _told_from(self, others: Sequence[object]) -> str:
         names = " or ".join(map(str, others))
-        return f"; cannot be told from {names} over {len(self.weights)} steps, watch more steps" if others else ""
+        return (
+            f"; cannot be distinguished from {names} over {len(self.weights)} steps; audit more steps" if others else ""
+        )
 
     def _in_numbers(self) -> str:
         w = self.weights[-1]
@@ -131,15 +133,15 @@ class Audit:
 
     Args:
         optimizer: Name of its class.
-        steps: How many steps it was watched.
-        step: The memory in its steps, if these are linear in the gradients; `None` for an adaptive method.
+        steps: The number of steps of the audit.
+        step: The memory in its steps, if they are linear in the gradients; `None` for an adaptive method.
         buffers: The memories in its state, by name.
-        constant_gain: Entry k is the step, in units of the learning rate, after k steps with the gradient 1 before: 1
-            for all k if the method is normalized.
-        unidentified: What is known, in words, of the step and of buffers that are no weighted sums, and of state that
-            was not looked into, by name.
-        notes: What else must be known to read this: weight decay, coordinates that mix, chance.
-        unit: The unit of steps, empty for an optimizer without a learning rate.
+        constant_gain: Entry k is step k under a constant gradient of 1, in units of the learning rate: 1 for all k if
+            the method is normalized.
+        unidentified: What is known, in words, about the step and buffers that are not weighted sums, and about state
+            that was not inspected, by name.
+        notes: What else one must know to read the audit: weight decay, coordinates that mix, randomness.
+        unit: The unit of steps; empty for an optimizer without a learning rate.
     """
 
     optimizer: str
@@ -168,25 +170,25 @@ class Audit:
 def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None = None) -> Audit:
     r"""Find out what a torch optimizer remembers.
 
-    A parameter with one coordinate for each step gets an impulse: coordinate j has the gradient 1 at step j and 0 at
-    all others, so its displacement at step k is the weight $w(j,k)$ times the learning rate. A method whose steps are
-    not linear in the gradients, such as Adam, is audited through its buffers. Weights are reported only if they also
-    predict, for gradients or for their squares, what other gradients give: constant ones and random ones of either
-    sign, in three sizes. What they do not predict, a maximum for instance, is reported as not identified.
+    A parameter with one coordinate per step receives impulses: coordinate j has the gradient 1 at step j and 0 at all
+    others, so its displacement at step k is the weight $w(j,k)$ times the learning rate. A method whose steps are not
+    linear in the gradients, such as Adam, is audited through its buffers. Weights are reported only if they also
+    predict the response to other gradients, or to their squares: constant ones and random ones of either sign, in three
+    sizes. What they do not predict, such as a maximum, is reported as not identified.
 
-    Weight decay is noticed by starting elsewhere than at 0. Then the parameters are held at 0, where it does nothing,
-    and what is found there must explain, with a weight decay, what happens where they are not held.
+    Weight decay is detected by starting from a point other than 0. The weights are then measured with the parameters
+    held at 0, where weight decay has no effect, and together with a weight decay they must explain the free run.
 
     Args:
-        make_optimizer: Makes the optimizer for a list of parameters. It must update each coordinate by its own
-            gradients alone; that it does not is noted.
-        steps: How many steps to watch, >= 2.
-        before_step: Called as `before_step(optimizer, k)` before each step, to change what a schedule would change.
-            The gradients are set by then, and can be changed too.
+        make_optimizer: A function that makes the optimizer for a list of parameters. The optimizer must update each
+            coordinate from its own gradients alone; if it does not, a note says so.
+        steps: The number of steps, >= 2.
+        before_step: Called as `before_step(optimizer, k)` before each step, to change what a schedule would change. The
+            gradients are already set, and can be changed too.
 
     Raises:
-        AuditError: If the optimizer raises an error, as one does that takes matrices only. The message says what
-            it was given and what helps.
+        AuditError: If the optimizer raises an error, for example because it accepts only matrices. The message says
+            what it was given, and what may help.
 
     Example:
         >>> print(audit(lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.5), steps=50))  # doctest: +ELLIPSIS
@@ -202,7 +204,7 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
         raise TypeError(
             f"an audit needs a function that makes an optimizer for its parameters, got {make_optimizer!r}."
         )
-    with torch.random.fork_rng(devices=[]):  # an optimizer may draw numbers, but not the caller's
+    with torch.random.fork_rng(devices=[]):  # an optimizer may draw random numbers, but not from the caller's generator
         evidence = gather(watcher_for(make_optimizer, before_step), steps)
     found = {
         name: Remembered(name, sums.power, sums.weights, sums.rounding, sums.offset, evidence.kept.get(name, ""))

@@ -17,8 +17,8 @@ def memory_average(memory: Memory | str) -> Callable[[Tensor, Tensor, Tensor | i
     $$\bar x_k = b_k \bar x_{k-1} + (1-b_k)\, x_k, \qquad k = 0, 1, \dots$$
 
     `Polynomial(1)` is the plain average (SWA's), `Polynomial(p)` polynomial-decay averaging with $\eta = p - 1$
-    (Shamir and Zhang), `Exponential(beta)` an exponential moving average *with* bias correction, whose start does not
-    hang on to the initial weights.
+    (Shamir and Zhang), and `Exponential(beta)` an exponential moving average *with* bias correction, which does not
+    overweight the initial parameters.
 
     Args:
         memory: A `Memory` or its text form.
@@ -42,7 +42,7 @@ def memory_average(memory: Memory | str) -> Callable[[Tensor, Tensor, Tensor | i
     def average(averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
         fresh = remembered.fresh(int(count))
         if not averaged.is_floating_point() and not averaged.is_complex():
-            return current.clone()  # a counter, as BatchNorm's: an average of it means nothing
+            return current.clone()  # a counter, such as BatchNorm's, has no meaningful average
         return torch.lerp(averaged, current.to(averaged.dtype), fresh)
 
     return average

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, overload
@@ -27,32 +26,32 @@ MANY_MEMORIES = 100
 
 
 class MemoryOptimizer(Optimizer):
-    """Base of the optimizers with memory: everything but the update rule.
+    """Base of the optimizers with memory: everything except the update rule.
 
     A subclass names its `rule`, its `buffers` and its `memories` (the options that hold one), and writes the rule in
-    `_update` against `Arithmetic`; where a fused kernel of torch computes the same, it calls it in `_fused_update`.
-    Checkpoints carry the name of the rule, so a subclass that takes the steps of its parent inherits it.
+    `_update` in terms of `Arithmetic`; where a fused kernel of torch computes the same, it calls it in `_fused_update`.
+    Checkpoints store the name of the rule, so a subclass that takes the same steps as its parent inherits it.
 
     Memories are kept in the parameter groups in their text form, so groups and checkpoints are plain data. A memory
-    made of code (`Sampled`, a callable) is kept beside them and must be given again when a checkpoint is loaded.
+    defined by code (`Sampled`, a callable) is kept separately and must be given again when a checkpoint is loaded.
     """
 
     rule: ClassVar[str]
     buffers: ClassVar[tuple[str, ...]]
     memories: ClassVar[tuple[str, ...]] = ()
     mixtures: ClassVar[tuple[str, ...]] = ()
-    """Those of the memories that may be mixtures with gain."""
+    """Those of them that may be mixtures with gain."""
     scaled: ClassVar[tuple[str, ...]] = ()
-    """Those that may be one memory with a gain."""
+    """Those of them that may be one memory with a gain."""
     has_decay_kinds: ClassVar[bool] = False
-    """Whether the weight decay may be a text that says its kind, such as `independent=4/t`."""
+    """Whether the weight decay may be a text that states its kind, such as `independent=4/t`."""
     may_lack_buffers: ClassVar[bool] = False
-    """Whether a state may be a count alone, whose buffers begin with the next step."""
+    """Whether a state may consist of the count alone, with buffers that are created at the next step."""
     constructor_options: ClassVar[tuple[str, ...]] = ()
-    """Options that a group may have besides the defaults: `_complete_group` puts them into their place."""
+    """Options that a group may have in addition to the defaults; `_complete_group` converts them."""
 
     _derived_options: ClassVar[tuple[str, ...]] = ()
-    """Entries of a group that follow from its options, and are no options themselves."""
+    """Entries of a group that are derived from its options, and are not options themselves."""
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self._memories: dict[str, Memory | Mixture] = {}
@@ -65,13 +64,13 @@ class MemoryOptimizer(Optimizer):
 
     @property
     def _required_options(self) -> tuple[str, ...]:
-        """The options that every checkpoint has had."""
+        """The options that every checkpoint has, of whatever version."""
         return self.memories
 
     # --- parameter groups ----------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters, with options of their own; they start at k = 0, whatever the others have done."""
+        """Add a group of parameters with its own options. They start at k = 0, regardless of the other groups."""
         options.refuse_unless_known(type(self).__name__, param_group, self._option_names())
         self._complete_group(param_group)
         super().add_param_group(param_group)
@@ -85,25 +84,23 @@ class MemoryOptimizer(Optimizer):
         return list(dict.fromkeys([*self.defaults, *self.constructor_options, "params"]))
 
     def _complete_group(self, group: Group) -> None:
-        """Put the constructor's options in a group, such as `PolyAdam`'s p, where the step will look for them."""
+        """Convert constructor options in a group, such as `PolyAdam`'s p, to the entries that the step reads."""
 
     def _check_group(self, group: Group) -> None:
-        """Refuse options that make no sense; a subclass adds its own."""
-        options.refuse_unless_switches(type(self).__name__, group)
-        self._refuse_unless_real(group, "lr", tensor=True)
+        """Refuse invalid options; a subclass adds its own checks."""
+        who = type(self).__name__
+        options.refuse_unless_switches(who, group)
+        options.refuse_unless_real(who, group, "lr", tensor=True)
         if self.has_decay_kinds and isinstance(group["weight_decay"], str):
-            options.complete_decay(type(self).__name__, group)
+            options.complete_decay(who, group)
         elif "weight_decay" in self.defaults:
-            self._refuse_unless_real(group, "weight_decay")
+            options.refuse_unless_real(who, group, "weight_decay")
         for name in self.memories:
             self._memory(group, name)
         self._state_dtype(group)
 
-    def _refuse_unless_real(self, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
-        options.refuse_unless_real(type(self).__name__, group, name, tensor=tensor, high=high)
-
     def _memory(self, group: Group, name: str = "memory") -> Memory | Mixture:
-        """The memory or mixture in a group's option, which is put into its text form."""
+        """The memory or mixture in a group's option, which is replaced by its text form."""
         value = group[name]
         known = self._memories.get(value) if type(value) is str else None
         if known is not None:
@@ -112,7 +109,7 @@ class MemoryOptimizer(Optimizer):
         # Here and not in the step, which torch.compile traces. It refuses a mixture of too many parts.
         recall = {str(memory): recall_of(memory)} if name in self.mixtures else {}
         text = str(memory)
-        if len(self._memories) > MANY_MEMORIES:  # a schedule of memories must not pile them up
+        if len(self._memories) > MANY_MEMORIES:  # a schedule of memories must not accumulate them
             self._memories = {known: each for known, each in self._memories.items() if not is_its_text(each)}
             self._recalls = {known: each for known, each in self._recalls.items() if known in self._memories}
         if self._memories.setdefault(text, memory) != memory:
@@ -124,7 +121,7 @@ class MemoryOptimizer(Optimizer):
         return memory
 
     def _state_dtype(self, group: Group, like: Tensor | None = None) -> torch.dtype | None:
-        """The precision in which a state of the kind of `like`, real or complex, is kept; None is its own."""
+        """The dtype of the state of a tensor such as `like`, real or complex; None means that of the tensor itself."""
         dtype = options.state_dtype(type(self).__name__, group)
         return dtype.to_complex() if dtype is not None and like is not None and like.is_complex() else dtype
 
@@ -135,17 +132,17 @@ class MemoryOptimizer(Optimizer):
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Take one step with the gradients in `.grad`, which are left as they are.
+        """Take one step with the gradients in `.grad`, which are not modified.
 
         Args:
-            closure: Evaluates the model again and returns the loss, which is then returned.
+            closure: A function that reevaluates the model and returns the loss, which `step` then returns.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
-            # All are looked at before the first is changed, so that what is refused leaves no step half done.
+            # All tensors are inspected before the first is changed, so that an error leaves no step half done.
             steps = [step for group in self.param_groups for step in self._inspected(group)]
             for bucket, group, fits in steps:
                 if group["differentiable"]:
@@ -156,7 +153,7 @@ class MemoryOptimizer(Optimizer):
         return loss
 
     def _inspected(self, group: Group) -> list[tuple[Bucket, Group, bool]]:
-        """The group's buckets, and whether the fused kernels may take their tensors."""
+        """The group's buckets, and whether the fused kernels may be used on their tensors."""
         self._look_up(group)
         who, names, inspect = type(self).__name__, self._buffer_names(group), self._inspector.inspect
         found = []
@@ -170,19 +167,19 @@ class MemoryOptimizer(Optimizer):
         return found
 
     def _look_up(self, group: Group) -> None:
-        """Take note of options that were changed since the last step; refuse those that no step could be taken with."""
+        """Read options that were changed since the last step, and refuse those with which no step can be taken."""
         for name in self.memories:
             if type(group[name]) is not str or group[name] not in self._memories:
                 self._memory(group, name)
 
     def _buckets(self, group: Group, names: Sequence[str]) -> Iterable[Bucket]:
-        """The group's parameters that have a gradient, together where they take the same step."""
+        """The parameters of the group that have a gradient, in buckets of those that take the same step."""
         lots: dict[Any, tuple[Tensors, Tensors, list[dict[str, Any]]]] = {}
         states = self.state
-        marker = names[-1] if names else "step"  # a state may lack buffers where a memory follows none
+        marker = names[-1] if names else "step"  # a state lacks buffers if there was no memory before
         complete = 1 + len(names)
         tensor_steps = bool(group["capturable"] or torch.compiler.is_compiling())
-        # A graph that is being recorded may be replayed beside others, which count some of its parameters alone.
+        # A graph that is being recorded may be replayed together with others that count only some of its parameters.
         alone = tensor_steps and (torch.compiler.is_compiling() or is_capturing())
         last: tuple[Any, ...] = ()
         for p in group["params"]:
@@ -193,7 +190,7 @@ class MemoryOptimizer(Optimizer):
             begins: tuple[str, ...] = ()
             if marker not in state:
                 begins = self._begin(state, p, group)
-            if len(state) > complete:  # a memory that is resumed later must not go on from an average of long ago
+            if len(state) > complete:  # a memory that is used again later must not continue from an outdated average
                 for name in self.buffers:
                     if name not in names:
                         state.pop(name, None)
@@ -202,7 +199,7 @@ class MemoryOptimizer(Optimizer):
                 k = state["step"] = counter(k, p, as_tensor=tensor_steps)
             mark = k if not tensor_steps else id(p) if alone else self._counters.mark(k)
             sort = (mark, p.dtype, p.is_cpu or p.device, type(p), begins)
-            if sort != last:  # mostly a parameter is of the sort of the one before
+            if sort != last:  # usually a parameter is of the same sort as the previous one
                 last = sort
                 x, gradients, kept = lots.setdefault(sort, ([], [], []))
             x.append(p)
@@ -217,11 +214,11 @@ class MemoryOptimizer(Optimizer):
         return self.buffers
 
     def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> tuple[str, ...]:
-        """Fill the state of a parameter that takes its first step, or its first with a memory.
+        """Initialize the state of a parameter that takes its first step, or its first step with a memory.
 
-        Returns the buffers that are new though steps were counted before.
+        Returns the buffers that are new although earlier steps were counted.
         """
-        if not p.is_cpu:  # what is made during a capture is filled when the graph is replayed, not now
+        if not p.is_cpu:  # tensors made during a capture get their values only when the graph is replayed
             self._refuse_capture_of_counts()
         counted = "step" in state
         state.setdefault("step", 0)
@@ -237,9 +234,9 @@ class MemoryOptimizer(Optimizer):
         (check or self._cuda_graph_capture_health_check)()  # the name before torch 2.10
 
     def _take(self, bucket: Bucket, group: Group, fits: bool) -> None:
-        """Update the parameters of one bucket by the fastest path that is right for them, and count the step."""
+        """Update the parameters of one bucket by the fastest path that is correct for them, and count the step."""
         local = bucket
-        if group["differentiable"]:  # autograd keeps the old averages: leave them as they are
+        if group["differentiable"]:  # autograd needs the old averages, so they must not change
             bucket = bucket._replace(buffers=tuple([t.clone() for t in tensors] for tensors in bucket.buffers))
             local = as_plain_tensors(bucket)
         if group.get("compiled") and not torch.compiler.is_compiling() and are_plain(local):
@@ -267,7 +264,7 @@ class MemoryOptimizer(Optimizer):
                 state["step"] = following
 
     def _fused(self, bucket: Bucket, group: Group, fits: bool) -> bool:
-        """Take the step by fused kernels, if they can: False, and nothing done, if not."""
+        """Take the step with fused kernels and return True, or return False without changing anything."""
         if group["fused"] is False or group["foreach"] or group["differentiable"]:
             return False
         if fits:
@@ -275,13 +272,13 @@ class MemoryOptimizer(Optimizer):
         if not fits_widened(bucket):
             return False
         step = partial(self._fused_update, group=group)
-        # What the rules decide depends on the options and the count, so all pieces are taken or none.
+        # The rules decide by the options and the count alone, so either all pieces are taken or none is.
         return all(kernels.taken_widened(piece, step) for piece in self._workspace.pieces(bucket))
 
     def _uses_foreach(self, bucket: Bucket, group: Group) -> bool:
         if group["foreach"] is not None:
             return bool(group["foreach"])
-        # As torch: on a CPU the calls that foreach saves cost less than its worse use of caches.
+        # As in torch: on a CPU, foreach saves less time on calls than it loses to cache misses.
         return bucket.x[0].device.type != "cpu" and not group["differentiable"] and are_plain(bucket)
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
@@ -289,7 +286,7 @@ class MemoryOptimizer(Optimizer):
         raise NotImplementedError
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        """The same by a fused kernel, if it can: False, and nothing done, if not."""
+        """The same with a fused kernel: True if it was possible, False if nothing was changed."""
         return False
 
     # --- pieces of rules -----------------------------------------------------------------------------------------
@@ -304,7 +301,7 @@ class MemoryOptimizer(Optimizer):
         return lr  # type: ignore[no-any-return]  # a group's values are untyped; _check_group has checked this one
 
     def _recall(self, group: Group) -> Recall:
-        """What is kept for the group's memory."""
+        """Which averages are kept for the group's memory."""
         text = group["memory"]
         if text not in self._recalls:
             self._recalls[text] = recall_of(self._memories[text])
@@ -318,7 +315,7 @@ class MemoryOptimizer(Optimizer):
         return memory.fresh(bucket.k)
 
     def _pulls(self, recall: Recall, bucket: Bucket) -> list[Pull]:
-        """What each of a mixture's averages does at this step, for kernels."""
+        """The gain and the fresh weight of each average of a mixture at this step, for kernels."""
         gains = recall.gains(bucket.k)
         return [
             Pull(float(gain), float(self._fresh(part.memory, name, bucket)))
@@ -326,7 +323,7 @@ class MemoryOptimizer(Optimizer):
         ]
 
     def _with_weight_decay(self, do: Arithmetic, bucket: Bucket, group: Group) -> Tensors:
-        """The gradients to descend: negated if maximizing, with the L2 term; or shrink x if it is decoupled."""
+        """The gradients to descend: negated if maximizing, plus the L2 term. Decoupled decay shrinks x instead."""
         x = bucket.x
         g = do.negated(bucket.g) if group["maximize"] else bucket.g
         if type(group["weight_decay"]) is str:
@@ -345,13 +342,13 @@ class MemoryOptimizer(Optimizer):
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and the options as plain data: tensors, numbers and text; with the name of the rule."""
+        """The state, the options and the name of the rule as plain data: tensors, numbers and text."""
         for group in self.param_groups:  # options may have been changed since the last step
             self._write_as_data(group)
         return {**super().state_dict(), checkpoints.RULE: self.rule}
 
     def _write_as_data(self, group: Group) -> None:
-        """Put options into their plain form. Those that make no sense stay as they are: a checkpoint must be saved."""
+        """Convert options to plain data. Invalid ones are left unchanged, so that a checkpoint can always be saved."""
         for name in self.memories:
             if isinstance(group.get(name), Memory | Mixture):
                 self._memories.setdefault(str(group[name]), group[name])
@@ -363,11 +360,11 @@ class MemoryOptimizer(Optimizer):
                 group[name] = group[name].item()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a checkpoint, or change nothing if it does not fit.
+        """Load a checkpoint, or raise an error and change nothing if it does not fit.
 
-        The tensors are copied. The state keeps the dtype it was saved with, unless this optimizer was given a
-        `state_dtype`, which then holds. torch would cast it to the dtype of its parameter, and round a float32 average
-        of bfloat16 gradients.
+        The tensors are copied. The state keeps the dtype it was saved with, unless this optimizer has a `state_dtype`
+        of its own. torch would cast it to the dtype of its parameter, and round a float32 average of bfloat16
+        gradients.
         """
         seen: list[dict[str, Any]] = []
 
@@ -389,7 +386,7 @@ class MemoryOptimizer(Optimizer):
         made = {"_recalls": dict, "_inspector": Inspector, "_counters": Counters, "_compiler": Compiler}
         for name, make in {**made, "_memories": dict}.items():
             self.__dict__.setdefault(name, make())
-        self._workspace = Workspace()  # one from before would keep the memory of the state that is replaced
+        self._workspace = Workspace()  # the old one holds views of the state that is being replaced
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)  # an option that is newer than the checkpoint

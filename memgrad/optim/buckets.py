@@ -1,4 +1,4 @@
-"""Buckets: parameters that take the same step, and their tensors in the forms that kernels can take."""
+"""Buckets: parameters that take the same step, with their tensors in a form that kernels accept."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Bucket(NamedTuple):
     buffers: tuple[Tensors, ...]
     states: list[dict[str, Any]]
     begins: tuple[str, ...]
-    """Buffers that are new though steps were counted before, so that $b_k$ tells nothing of what they hold."""
+    """Buffers that are new although earlier steps were counted, so that $b_k$ does not apply to them."""
 
 
 def counter(k: Step, p: Tensor, *, as_tensor: bool) -> Step:
     """The count k as an int, or as a tensor on the parameter's device.
 
-    Of int64: float32 would stop at 2^24, and torch.compile takes a scalar of float64 for a number and drops what is
-    written to it (torch 2.13).
+    The tensor is int64: float32 would stop counting at 2^24, and torch.compile treats a float64 scalar as a constant
+    and drops writes to it (torch 2.13).
     """
     return torch.full((), int(k), dtype=torch.int64, device=p.device) if as_tensor else int(k)
 
 
 class Counters:
-    """Which counters that are tensors are equal, without reading them at every step, which would wait for the device.
+    """Which tensor counters are equal, without reading them at every step, which would synchronize with the device.
 
-    Each is read once. Those that were equal and were counted up together since are equal, as long as nobody else has
-    written to them, by which their version changes.
+    Each is read once. Counters that were equal and have been incremented together since then are still equal, unless
+    something else has written to them, which changes their version.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Counters:
     def mark(self, k: Tensor) -> object:
         """A mark that equal counters share."""
         if k.is_inference() or k.device.type == "meta":
-            return id(k)  # it has no version, or no value
+            return id(k)  # it has no version, or no value to read
         version, mark = self._known.get(k, (None, None))  # type: ignore[no-untyped-call]  # torch's is not typed
         return mark if version == k._version else int(k)
 
@@ -69,9 +69,9 @@ def is_capturing() -> bool:
 
 
 def as_plain_tensors(bucket: Bucket) -> Bucket:
-    """The bucket's tensors as views that the arithmetic can take: local shards of DTensors, complex as pairs of reals.
+    """The bucket's tensors as views that the arithmetic accepts: local shards of DTensors, complex as pairs of reals.
 
-    All updates are elementwise, so a shard's is the shard of the update.
+    All updates are elementwise, so the update of a shard is the shard of the update.
     """
     first = bucket.x[0]
     if type(first) not in PLAIN_TYPES and hasattr(first, "to_local"):
@@ -84,7 +84,7 @@ def as_plain_tensors(bucket: Bucket) -> Bucket:
 
 
 def _placed_like(g: Any, x: Any) -> Any:
-    """A DTensor's gradient, placed as its parameter is: under tensor parallelism it may still have to be summed."""
+    """A DTensor's gradient, placed like its parameter: under tensor parallelism it may still have to be summed."""
     return g if g.placements == x.placements else g.redistribute(placements=x.placements)
 
 

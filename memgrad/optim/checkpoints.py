@@ -1,4 +1,4 @@
-"""Checkpoints: whether one fits an optimizer, and how its state becomes that of the optimizer."""
+"""Checkpoints: whether one fits an optimizer, and how its state is loaded."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 Checkpoint = dict[str, Any]
 
 RULE = "optimizer"
-"""Where a checkpoint says whose it is. Not in the groups: distributed checkpoints refuse options that they lack."""
+"""The key of the rule's name. It is not in the groups, because distributed checkpoints refuse unknown options."""
 
 
 def fitted(optimizer: MemoryOptimizer, saved: Checkpoint) -> Checkpoint:
     """The checkpoint as the optimizer loads it, with the optimizer's own `state_dtype`; or an error if it does not fit.
 
-    Groups that differ in number or size are left to torch, which refuses them by its own words.
+    Groups that differ in number or size are left to torch, which refuses them with its own message.
     """
     rule = saved.get(RULE, optimizer.rule)
     if rule != optimizer.rule:
         raise ValueError(
-            f"this checkpoint is one of {rule}, not of {type(optimizer).__name__}. Load it into {rule}, or load the "
-            f"parameters alone and let {type(optimizer).__name__} begin anew."
+            f"this checkpoint is one of {rule}, not of {type(optimizer).__name__}. Load it into {rule}, or load only "
+            f"the parameters and let {type(optimizer).__name__} start from scratch."
         )
     groups = []
     for i, (group, saved_group) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=False)):
@@ -44,7 +44,7 @@ def fitted(optimizer: MemoryOptimizer, saved: Checkpoint) -> Checkpoint:
 
 
 def _options(optimizer: MemoryOptimizer, saved_group: Group, where: str) -> Group:
-    """The options of a saved group, checked; those that are newer than the checkpoint are the optimizer's own."""
+    """The options of a saved group, checked; options newer than the checkpoint have the optimizer's own values."""
     own = {*optimizer._option_names(), *optimizer._derived_options}
     foreign = sorted((saved_group.keys() & OPTIONS_ELSEWHERE) - own)
     missing = [name for name in optimizer._required_options if name not in saved_group]
@@ -80,7 +80,7 @@ def _refuse_state_unless_fitting(
         if value.shape != p.shape:
             raise ValueError(
                 f"the state {name!r} of {where} has the shape {list(value.shape)}, the parameter {list(p.shape)}. "
-                f"Load it beside the parameters it was saved with; nothing was loaded."
+                f"Load it together with the parameters it was saved with; nothing was loaded."
             )
 
 
@@ -94,9 +94,10 @@ def _refuse_unless_count(k: Any, where: str) -> None:
 
 
 def take_over(optimizer: MemoryOptimizer, saved: Checkpoint) -> None:
-    """Give the optimizer copies of the saved tensors, in the precision that is to be kept.
+    """Give the optimizer copies of the saved tensors, in the precision that its state has.
 
-    torch casts them to the parameter's, and where that is theirs already the steps would change the checkpoint.
+    torch casts them to the parameter's precision; if they have it already, it does not copy them, and steps would
+    change the checkpoint.
     """
     for group, saved_group in zip(optimizer.param_groups, saved["param_groups"], strict=True):
         for p, number in zip(group["params"], saved_group["params"], strict=True):

@@ -1,8 +1,8 @@
 """Steps compiled by `torch.compile`: the plain rule, for all parameters of a bucket together, in one pass over memory.
 
-The rule is not compiled as it stands. It is followed once per step on paper, which gives the list of its operations and
-the numbers in them; the operations, which stay the same from step to step, are compiled, and the numbers go in as a
-tensor, so that neither a learning rate nor a decay compiles anything again.
+The rule is not compiled directly. At each step it is first run on `Paper`, which records its operations and the numbers
+in them. The operations, which stay the same from step to step, are compiled; the numbers are passed as a tensor, so
+that a new learning rate or decay does not cause another compilation.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ class Line(NamedTuple):
     name: str
     places: tuple[int, ...]
     numbers: int
-    """How many numbers it takes from those of the step, in order."""
+    """How many of the step's numbers it uses, in order."""
     result: int | None = None
 
 
 class Paper:
-    """An `Arithmetic` that does nothing and writes down what it was asked for."""
+    """An `Arithmetic` that computes nothing and records the calls."""
 
     def __init__(self, lists: Sequence[Tensors]) -> None:
         self.lines: list[Line] = []
         self.numbers: list[Scalar] = []
-        self._kept = list(lists)  # alive, so that no other list has the identity of one of them
+        self._kept = list(lists)  # kept alive, so that no other list gets the id of one of them
 
     def _write(self, name: str, lists: Sequence[Tensors], numbers: Sequence[Scalar]) -> None:
         self.lines.append(Line(name, tuple(map(self._place, lists)), len(numbers)))
         self.numbers += numbers
 
     def _result(self) -> Tensors:
-        """A list that stands for what the last operation returns."""
+        """A placeholder for what the last operation returns."""
         self._kept.append([])
         self.lines[-1] = self.lines[-1]._replace(result=len(self._kept) - 1)
         return self._kept[-1]
@@ -85,7 +85,7 @@ class Paper:
 
 
 class Compiler:
-    """The compiled steps of one optimizer, by the operations that they consist of."""
+    """The compiled steps of one optimizer, by their operations."""
 
     def __init__(self) -> None:
         self._steps: dict[tuple[tuple[Line, ...], tuple[torch.Size, ...]], Step] = {}
@@ -111,9 +111,9 @@ class Compiler:
         except RuntimeError as error:
             raise RuntimeError(
                 f"{owner} with compiled=True needs torch.compile and its compiler for {bucket.x[0].device}, which "
-                f"failed; no step was taken. compiled=False needs neither. torch says: {error}"
+                f"failed; no step was taken. compiled=False needs neither. Torch's error: {error}"
             ) from error
-        if len(self._steps) >= _MANY_STEPS:  # a schedule of options must not pile them up
+        if len(self._steps) >= _MANY_STEPS:  # a schedule of options must not accumulate them
             self._steps.clear()
         self._steps[key] = step
 
@@ -131,7 +131,7 @@ def _compiled(lines: tuple[Line, ...], given: int) -> Step:
             if line.result is not None:
                 known[line.result] = result
 
-    # torch counts compilations by code object, and gives up after eight: each step gets one of its own.
+    # torch counts compilations per code object, and gives up after eight: each step gets its own.
     own = FunctionType(step.__code__.replace(), step.__globals__, step.__name__, None, step.__closure__)
     return cast(Step, torch.compile(own, dynamic=False))
 
@@ -139,7 +139,7 @@ def _compiled(lines: tuple[Line, ...], given: int) -> Step:
 def _do(line: Line, lists: list[Tensors], scalars: list[Tensor]) -> Any:
     if line.name == "combined":
         return Single.combined(list(zip(lists, scalars, strict=True)))
-    if line.name == "lerp_":  # as it stands in Single, the weight would be rounded to the precision of an average
+    if line.name == "lerp_":  # Single would round the weight to the precision of the average
         return [u.add_(scalars[0] * (g - u)) for u, g in zip(*lists, strict=True)]
     if line.name == "lerp_square_":
         return [v.add_(scalars[0] * (g * g - v)) for v, g in zip(*lists, strict=True)]
@@ -147,5 +147,5 @@ def _do(line: Line, lists: list[Tensors], scalars: list[Tensor]) -> Any:
 
 
 def _without_numbers(tensors: Tensors) -> Tensors:
-    """Tensors with at least one dimension: what is written to a number of float64 would be lost (torch 2.13)."""
+    """Tensors with at least one dimension: torch.compile loses writes to float64 scalars (torch 2.13)."""
     return [t.view(1) if t.dim() == 0 else t for t in tensors]

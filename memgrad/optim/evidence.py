@@ -1,6 +1,6 @@
-"""Evidence: which steps and buffers of an optimizer are weighted sums of gradients, or of their squares, and which not.
+"""Evidence: which steps and buffers of an optimizer are weighted sums of gradients, or of their squares.
 
-Weights are read off impulses and believed only if they predict what other gradients give.
+Weights are read off the response to impulses, and accepted only if they predict the response to other gradients.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from memgrad.optim.watching import Watched, Watcher
 
 Array = NDArray[np.float64]
 
-ROUNDED = 0.05  # what misses a weighted sum by more, relative to its size, is not near one
-DECAY = 1e-6  # how well a weight decay must explain what it is said to do
-SIZES = (1.0, 100.0, 0.01)  # of the gradients: clipping and other thresholds in between are noticed
+ROUNDED = 0.05  # what differs from a weighted sum by more, relative to its size, is not near one
+DECAY = 1e-6  # how accurately a weight decay must explain the observed steps
+SIZES = (1.0, 100.0, 0.01)  # of the gradients, to detect clipping and other thresholds in between
 ZERO, ONE = 0, 1  # columns of the probes
-# How far a sum may be from its definition, for what is kept in a data type; of others nothing is claimed.
+# How far a sum that is kept in a data type may be from its definition; for other types nothing is claimed.
 PRECISION = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: ROUNDED}
 
 NOT_LINEAR = "changes with the gradients, but neither as a weighted sum of them nor of their squares: not identified"
 
 MIXED = "changes with the gradients of other coordinates: not identified"
-RANDOM = "is no weighted sum, in runs that differ by chance: not identified"
+RANDOM = "is not a weighted sum, in runs that differ randomly: not identified"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Sums:
     Args:
         power: 1 or 2.
         weights: Row k holds the weights of the gradients 0 to k, then zeros.
-        offset: What is there without gradients, step by step.
+        offset: The value at each step without gradients.
         rounding: The largest error of a prediction, relative to its size.
     """
 
@@ -51,9 +51,9 @@ class Sums:
         return total
 
     def misses(self, values: Array, gradients: Array, resolution: Array | float = 0.0) -> float:
-        """How far values are from what the weights predict, relative to the sum of absolute terms, at worst.
+        """The largest difference between values and their prediction, relative to the sum of absolute terms.
 
-        Errors within a resolution, or of the size of float64's rounding at any step, are none.
+        Errors within the resolution, or within float64's rounding at any step, do not count.
         """
         size = self._size(gradients)
         allowed = resolution + 16 * np.finfo(float).eps * size.max()  # terms may cancel that were larger before
@@ -61,7 +61,7 @@ class Sums:
         return float(np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0).max())
 
     def rounds(self, values: Array, gradients: Array) -> float:
-        """The same without allowance, where the sum is not nearly 0: what rounding there is."""
+        """The same without any allowance, where the sum is not close to 0: the size of rounding errors."""
         size = self._size(gradients)
         rows = size > DECAY * size.max()
         return float((np.abs(values - self.of(gradients)).max(axis=1)[rows] / size[rows]).max())
@@ -73,14 +73,14 @@ class Sums:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of an optimizer.
+    """What is known about an optimizer.
 
     Args:
         optimizer: Name of its class.
         sums: The steps and buffers that are weighted sums, by name.
-        words: What the others are.
+        words: What the others are, in words.
         constant_gain: The steps for a constant gradient.
-        notes: What else must be known.
+        notes: What else one must know.
         kept: The data type of buffers that are not in float64.
         has_lr: Whether there is a learning rate.
     """
@@ -96,7 +96,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class _Runs:
-    """An optimizer fed with impulses, and with probes of each size."""
+    """The runs of an optimizer under impulses, and under probes of each size."""
 
     impulses: Watched
     probes: Mapping[float, Watched]
@@ -108,18 +108,18 @@ class _Runs:
 
 
 def probes_for(steps: int) -> Array:
-    """Gradients, in columns: none, always 1, and random ones of both signs, of many sizes, of one sign."""
+    """Gradients, in columns: all 0, all 1, and random ones of both signs, of many sizes, and of one sign."""
     generator = np.random.default_rng(20190722)
-    random = generator.standard_normal((steps, 14))  # enough that even two steps see every change of sign
+    random = generator.standard_normal((steps, 14))  # enough columns for every change of sign in two steps
     random[:, 6:12] *= 8 ** generator.uniform(-1, 1, (steps, 6))
     random[:, 12:] = np.abs(random[:, 12:])
     return np.concatenate([np.zeros((steps, 1)), np.ones((steps, 1)), random], axis=1)
 
 
 def gather(watcher: Watcher, steps: int) -> Evidence:
-    """Watch an optimizer under impulses and probes, from 0 and from elsewhere, and judge what was seen."""
+    """Watch an optimizer under impulses and probes, from 0 and from another point, and judge what was observed."""
     probes, ones = probes_for(steps), np.ones((steps, 1))
-    with np.errstate(all="ignore"):  # what is not finite is found, and said
+    with np.errstate(all="ignore"):  # values that are not finite are detected and reported
         free = _Runs.of(watcher, probes)
         usual = free.probes[1.0]
         alone, again = watcher.watch(ones), watcher.watch(ones)
@@ -150,38 +150,38 @@ def gather(watcher: Watcher, steps: int) -> Evidence:
 
 
 def _notes(watcher: Watcher, usual: Watched, alone: Watched, *, chance: bool) -> list[str]:
-    """What must be known about the way in which the optimizer was watched."""
+    """What one must know about how the optimizer was watched."""
     notes = []
     if not usual.has_lr:
-        notes.append("its groups have no learning rate lr: steps are measured as they are")
+        notes.append("its groups have no learning rate lr: steps are reported as they are")
     if watcher.closure:
         notes.append("it was stepped with a closure whose loss is always 1")
     if watcher.dtype != torch.float64:
         notes.append(f"it was watched in {watcher.dtype}: it refuses float64")
     if chance:
-        notes.append("chance: two runs with the same gradients differ; weight decay cannot be looked for")
+        notes.append("randomness: two runs with the same gradients differ, so weight decay cannot be detected")
     elif _differ(usual.moved[:, [ONE]], alone.moved, alone.resolution):
         notes.append("coordinates mix: a step depends on the gradients, or the number, of the other coordinates")
     return notes
 
 
 def _not_looked_into(runs: _Runs) -> dict[str, str]:
-    """State in other forms than buffers; numbers only if they change with the gradients, as counters do not."""
+    """State in other forms than buffers; numbers only if they change with the gradients, which counters do not."""
     usual, larger = runs.probes[SIZES[0]], runs.probes[SIZES[1]]
-    forms = {name: f"is {form}: not looked into" for name, form in usual.elsewhere.items()}
+    forms = {name: f"is {form}: not inspected" for name, form in usual.elsewhere.items()}
     numbers = [name for name, number in usual.numbers.items() if larger.numbers.get(name) != number]
-    return forms | dict.fromkeys(numbers, "is a single number that changes with the gradients: not looked into")
+    return forms | dict.fromkeys(numbers, "is a single number that changes with the gradients: not inspected")
 
 
 class _Judge:
-    """Decides what a step or a buffer is, and remembers which weight decays it needed for that."""
+    """Decides what a step or a buffer is, and records the weight decays that this required."""
 
     def __init__(self, probes: Array, free: _Runs, elsewhere: Watched, held: _Runs | None) -> None:
         self.probes, self.runs, self.elsewhere, self.held = probes, free, elsewhere, held
         self.decays: dict[str, float] = {}
 
     def free(self, name: str, runs: _Runs | None = None) -> Sums | str:
-        """The weights that impulses show, if they predict the probes, or in words why there are none."""
+        """The weights from the impulses, if they predict the probes; otherwise the reason, in words."""
         runs = runs or self.runs
         usual = runs.probes[1.0]
         values = [watched.values(name) for watched in (runs.impulses, *runs.probes.values())]
@@ -202,7 +202,7 @@ class _Judge:
                 for size, table in zip(runs.probes, tables[1:], strict=True)
             ]
         power = min(misses, key=lambda power: max(misses[power]))
-        # A step is as coarse as the coarsest buffer that it may come from.
+        # A step is as imprecise as the least precise buffer that it may be computed from.
         kept = usual.kept.values() if name == "step" else [usual.kept[name]]
         if max(misses[power]) <= max(PRECISION.get(each, 0.0) for each in kept):
             sums = Sums(power, np.tril(weights), offset, 0.0)
@@ -211,14 +211,14 @@ class _Judge:
         return _not_linear(misses, usual.kept[name])
 
     def without_decay(self, name: str) -> Sums | str:
-        """What is found with the parameters held at 0, if a weight decay leads from there to what happens elsewhere."""
+        """What is found with the parameters held at 0, if together with a weight decay it explains the free run."""
         assert self.held is not None  # it is made when something depends on the parameters
         found = self.free(name, self.held)
         values = self.elsewhere.values(name)
         decoupled = self._decoupled_rate() if name == "step" else None
         rate = self._l2_rate(found, values) if isinstance(found, Sums) and values is not None else None
         if decoupled is not None:
-            # Without memory a decay in the gradient is one in the step.
+            # Without memory, a decay of the gradient and one of the step are the same.
             self.decays["decoupled" if rate is None else "either"] = decoupled
         elif rate:
             self.decays["l2"] = rate
@@ -227,7 +227,7 @@ class _Judge:
         return "depends on the parameters in a way that weight decay does not explain: not identified"
 
     def _decoupled_rate(self) -> float | None:
-        """The largest c_k if each step is that with the parameters held, and c_k x; `None` if it is not."""
+        """The largest c_k if each step is the one with parameters held plus c_k x; `None` if it is not."""
         assert self.held is not None  # see above
         x, moved = self.elsewhere.x, self.held.probes[1.0].moved
         rest = self.elsewhere.moved - moved
@@ -243,7 +243,7 @@ class _Judge:
         return next((c for c in rates if sums.misses(values, self.probes + c * self.elsewhere.x) <= allowed), None)
 
     def decay_in_words(self) -> str | None:
-        """The weight decay, if there is one, or that parameters without gradients shrink in another way."""
+        """A description of the weight decay, or of another way in which parameters without gradients shrink."""
         held = "what follows is measured with the parameters held at 0, where it does nothing"
         if "either" in self.decays:
             rate = f"{self.decays['either']:.4g} x"
@@ -261,7 +261,7 @@ class _Judge:
 
 
 def _remembers(watcher: Watcher, steps: int) -> bool:
-    """Whether a step changes with what came before it: alone, with the parameters held, after three kinds of past."""
+    """Whether a step depends on earlier gradients: tried on one coordinate, held, after three kinds of past."""
     middle = steps // 2
     for newest in (0.0, 0.5):
         pasts = [np.full((middle + 1, 1), past) for past in (0.0, 16.0, -16.0)]
@@ -275,7 +275,7 @@ def _remembers(watcher: Watcher, steps: int) -> bool:
 
 
 def _not_linear(misses: Mapping[int, list[float]], kept: torch.dtype) -> str:
-    """In words, what is no weighted sum, by how far sums of either power miss it for gradients of each size."""
+    """A description of what is not a weighted sum, by how far sums of either power miss it at each gradient size."""
     power = min(misses, key=lambda power: misses[power][0])
     what, missed = "gradients" if power == 1 else "squared gradients", misses[power]
     if max(missed) <= ROUNDED:
@@ -291,7 +291,7 @@ def _not_linear(misses: Mapping[int, list[float]], kept: torch.dtype) -> str:
 
 
 def _rates_of_decay(sums: Sums, values: Array, gradients: Array, x: Array) -> list[float]:
-    """The rates c > 0 for which sums of gradients + c x may be nearest to the values: roots of a derivative in c."""
+    """The rates c > 0 for which sums of gradients + c x may be nearest to the values: roots of the derivative in c."""
     rest = values - sums.of(gradients)
     if sums.power == 1:
         a, b = sums.weights @ x, np.zeros_like(x)
@@ -305,7 +305,7 @@ def _rates_of_decay(sums: Sums, values: Array, gradients: Array, x: Array) -> li
 
 
 def _a_size_of(x: Array) -> float:
-    """A starting point as large as the parameters become, so that rounding hides no more there than elsewhere."""
+    """A starting point as large as the parameters become, so that rounding errors are of the same size."""
     largest = float(np.abs(x).max())
     return largest if 0 < largest < np.inf else 1.0
 
@@ -324,6 +324,6 @@ def _depends_on_start(name: str, usual: Watched, elsewhere: Watched) -> bool:
 
 
 def _differ(one: Array, other: Array, resolution: Array) -> bool:
-    """Whether two runs differ by more than rounding; what is not a number in both is the same."""
+    """Whether two runs differ by more than rounding; NaN in both counts as equal."""
     allowed = DECAY * np.maximum(np.abs(one), np.abs(other)).max() + resolution
     return bool((np.abs(one - other) > allowed).any())

@@ -1,4 +1,4 @@
-"""Fits: which memory measured weights are nearest to, how well that is known, and what else it could be."""
+"""Fits: the memory that is nearest to measured weights, its uncertainty, and the alternatives."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
 
 Array = NDArray[np.float64]
 
-EXACT = 1e-9  # a relative error of float64 arithmetic over thousands of steps, with room to spare
-RESOLUTION = 1e-11  # total variations that differ by less are one, in float64
+EXACT = 1e-9  # relative error of float64 arithmetic over thousands of steps, with a margin
+RESOLUTION = 1e-11  # total variations that differ by less are equal in float64
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family of memories with one parameter, as a search sees it.
+    """A family of memories with one parameter, for a search.
 
     Args:
         name: The name in text forms.
-        make: The memory of a parameter.
-        low: Where the search begins. The bounds are so wide that the limits beyond them cannot be told from them.
-        high: Where it ends.
-        low_is: What the memory becomes at the lower bound, if that is in another row of the search.
+        make: The memory with a given parameter.
+        low: The lower bound of the search. The bounds are so wide that the memories there equal the limits.
+        high: The upper bound.
+        low_is: The limit of the memory at the lower bound, if that is a member of another family.
         high_is: The same for the upper bound.
-        shown: The parameter as the text form has it, for a parameter of `make`.
-        named: The memory of a parameter as the text form has it.
+        shown: Converts a parameter of `make` to the parameter of the text form.
+        named: The memory with a given parameter of the text form.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Fit:
 
     Args:
         memory: The nearest of its family.
-        distance: The share of the weight that lies elsewhere (total variation), in the mean over the steps.
-        low: The least parameter, $p$ or $\beta$, with which it would be as near, as far as rounding lets one tell.
-        high: The largest.
-        at_bound: `at most` or `at least` if the parameter is known from one side only, else empty.
+        distance: The share of the weight that lies elsewhere (total variation), averaged over the steps.
+        low: The smallest parameter, $p$ or $\beta$, with which it would be equally near, up to rounding.
+        high: The largest such parameter.
+        at_bound: `at most` or `at least` if the parameter is bounded from one side only, otherwise empty.
     """
 
     memory: Memory
@@ -89,11 +89,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class Nearest:
-    """What a search found: the nearest memory, and those of other families that are as near.
+    """The result of a search: the nearest memory, and those of other families that are equally near.
 
     Args:
-        fit: The nearest memory, `None` if the weights have both signs and so are no shares of anything.
-        others: What it cannot be told from over the steps that were watched.
+        fit: The nearest memory; `None` if the weights have both signs and so are not shares.
+        others: The memories it cannot be distinguished from over the steps of the audit.
     """
 
     fit: Fit | None
@@ -110,13 +110,13 @@ def negative_share(weights: Array) -> float:
 
 
 def has_both_signs(weights: Array, rounding: float = 0.0) -> bool:
-    """Whether weights of both signs are there, beyond rounding, in any row; then they have no mean."""
+    """Whether any row has weights of both signs, beyond rounding; then they have no mean age."""
     rows = np.atleast_2d(weights)
     return any(negative_share(row) > max(EXACT, rounding) for row in rows)
 
 
 def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
-    """The memory nearest to weights: of all families, the first that no other beats by more than rounding.
+    """The memory nearest to weights: of all families, the first that no other improves on by more than rounding.
 
     Args:
         weights: Row k holds the weights of the gradients 0 to k, then zeros.
@@ -125,7 +125,9 @@ def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
     rows = np.flatnonzero(weights.any(axis=1))
     if len(rows) == 0 or has_both_signs(weights[rows], rounding):
         return Nearest(None)
-    rows = np.unique(rows[np.geomspace(1, len(rows), 10).astype(int) - 1])  # ten steps tell families apart
+    rows = np.unique(
+        rows[np.geomspace(1, len(rows), 10).astype(int) - 1]
+    )  # ten steps are enough to distinguish families
     measured = weights[rows] / weights[rows].sum(axis=1, keepdims=True)
 
     def distance(memory: Memory) -> float:
@@ -141,7 +143,7 @@ def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
         limits.append(limit)
     best = min(fit.distance for fit in fits)
     near = [i for i, fit in enumerate(fits) if fit.distance <= best + tolerance]
-    # A family at its limit is the memory it tends to, which has a simpler name.
+    # At its limit a family is another memory, which has a simpler name.
     near = [i for i in near if limits[i] is None or not any(_is(fits[j], limits[i]) for j in near if j < i)]
     return Nearest(fits[near[0]], tuple(fits[i] for i in near[1:]))
 
@@ -158,14 +160,14 @@ def rows_of(memory: Memory, rows: NDArray[np.int64], width: int) -> Array:
 
 
 def _is(fit: Fit, memory: Memory | None) -> bool:
-    """Whether a fit cannot be told from this memory."""
+    """Whether a fit cannot be distinguished from this memory."""
     if isinstance(memory, Polynomial):
         return isinstance(fit.memory, Polynomial) and fit.low <= memory.p <= fit.high
     return fit.memory == memory
 
 
 def _fit(family: Family, distance: Callable[[Memory], float], tolerance: float) -> tuple[Fit, Memory | None]:
-    """The nearest memory of a family, and its limit if it cannot be told from that."""
+    """The nearest memory of a family, and its limit if it cannot be distinguished from that."""
 
     def at(z: float) -> float:
         return distance(family.make(math.exp(z)))
@@ -184,14 +186,14 @@ def _fit(family: Family, distance: Callable[[Memory], float], tolerance: float) 
         one_sided = {"at most": "at least", "at least": "at most", "": ""}[one_sided]
     memory = family.make(math.exp(z))
     short = float(digits(family.shown(math.exp(z)), first, last))
-    if first <= short <= last:  # as near, and what people would have written
+    if first <= short <= last:  # equally near, and what a person would have written
         memory = family.named(short)
         least = distance(memory)
     return Fit(memory, least, first, last, one_sided), limit
 
 
 def _golden(at: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """The least value of a function with one minimum, which need not be smooth: golden section."""
+    """The minimum of a unimodal function, which need not be smooth, by golden-section search."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     f_left, f_right = at(left), at(right)
     for _ in range(64):  # from a width of 2 to 1e-13
@@ -207,7 +209,7 @@ def _golden(at: Callable[[float], float], low: float, high: float) -> tuple[floa
 
 
 def _edge(at: Callable[[float], float], z: float, bound: float, limit: float) -> float:
-    """How far one can go from z toward a bound before the function passes a limit; the bound itself if never."""
+    """The point between z and a bound where the function first exceeds a limit; the bound itself if it never does."""
     inside, width = z, 1e-13
     direction = 1 if bound > z else -1
     while True:
@@ -229,7 +231,7 @@ def _edge(at: Callable[[float], float], z: float, bound: float, limit: float) ->
 
 
 def digits(value: float, low: float = math.nan, high: float = math.nan) -> str:
-    """The shortest decimal between two bounds, or four digits; of a number near 1, four digits of what it lacks."""
+    """The shortest decimal between two bounds, or four digits; near 1, four digits of the distance to 1."""
     most = 4 + max(0, math.ceil(-math.log10(1 - value)) - 1) if 0.9 < value < 1 else 4
     shown = next((n for n in range(1, most) if low <= float(f"{value:.{n}g}") <= high), most)
     return repr(float(f"{value:.{shown}g}")).removesuffix(".0")

@@ -1,4 +1,4 @@
-"""Memories whose weights, with gains that are free at every step, add up to measured ones: variable projection."""
+"""Memories that explain measured weights with free gains at every step, by variable projection."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from memgrad.optim.fitting import FAMILIES, Array, Family, rows_of
 from memgrad.optim.least_squares import levenberg
 
 RANGES = {"poly": (math.log(0.02), math.log(1e5)), "exp": (math.log(1e-7), math.log(20.0))}  # of log p and log alpha
-SPACING = 0.5  # of the grid of starting points, so dense that the nearest one leads to the minimum
-STARTS = 4  # points of the grid that a search begins from
+SPACING = 0.5  # of the grid of starting points, dense enough for the nearest one to lead to the minimum
+STARTS = 4  # number of starting points of a search
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Measured:
 
     @cached_property
     def is_older(self) -> NDArray[np.bool_]:
-        """Which entries are gradients before the newest, about which the part `inst` says nothing."""
+        """Which entries are older than the newest gradient, and so not affected by the part `inst`."""
         older: NDArray[np.bool_] = self.steps[None, :] < self.rows[:, None]
         return older
 
@@ -51,7 +51,7 @@ class Measured:
 def memories_of(
     measured: Measured, averages: int, tolerance: float
 ) -> Iterator[tuple[tuple[Family, ...], Array, Array]]:
-    """Families with parameters, log p or log alpha, that fit where gains are free, and these gains."""
+    """Families with parameters, log p or log alpha, that fit with free gains, and these gains."""
     for families in itertools.combinations_with_replacement(FAMILIES, averages):
         seen: list[Array] = []
 
@@ -69,7 +69,7 @@ def memories_of(
 
 
 def _with_free_gains(measured: Measured, families: Sequence[Family], z: Array) -> tuple[Array, Array]:
-    """What is left of the shares of older gradients, and the gains: least squares in each row."""
+    """The residual of the shares of older gradients, and the gains, by least squares in each row."""
     rest = np.where(measured.is_older, measured.shares, 0.0)
     units = [
         np.where(measured.is_older, measured.unit(f.make(math.exp(x))), 0.0) for f, x in zip(families, z, strict=True)
@@ -118,7 +118,7 @@ def _starts(measured: Measured, families: tuple[Family, ...]) -> list[Array]:
 
 
 def _explained_by_one(units: Array, shares: Array) -> Array:
-    """How much of the squares each memory explains, in the sum over the rows."""
+    """How much of the sum of squares each memory explains, over all rows."""
     product, square = np.einsum("aij,ij->ai", units, shares), np.einsum("aij,aij->ai", units, units)
     explained: Array = np.divide(product**2, square, out=np.zeros_like(square), where=square > 0).sum(axis=1)
     return explained

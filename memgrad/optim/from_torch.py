@@ -1,4 +1,4 @@
-"""From a torch optimizer in mid-run to the memgrad optimizer that continues it."""
+"""Continuing the run of a torch optimizer with a memgrad optimizer."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from memgrad.optim.options import Group, name_of
 
 State = dict[str, Any]
 SHARED = ("lr", "maximize", "initial_lr", "max_lr")
-"""Options that are called the same, and what schedulers write beside them."""
+"""Options that have the same name in both, and what schedulers add to groups."""
 READ = ("SGD", "Adam", "AdamW", "NAdam", "Adagrad")
 
 
 def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | MemAdam:
-    r"""The memgrad optimizer that continues a torch optimizer from where it is, to rounding.
+    r"""The memgrad optimizer that continues a torch optimizer from its current state, up to rounding.
 
-    Its parameters are those of the torch optimizer, which is left as it is. Then change what you like:
-    `group["memory"]`, a gain in it, `group["second_memory"]`, the weight decay. A checkpoint of a torch optimizer is
-    continued by loading it into that optimizer first.
+    It has the parameters of the torch optimizer, which is not modified. You can then change `group["memory"]`, for
+    example to a mixture with gain, `group["second_memory"]` or the weight decay. To continue a checkpoint, load it into
+    the torch optimizer first.
 
     Args:
-        optimizer: A `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam` or `Adagrad`, without AMSGrad; an Adagrad without its
-            own decay of the learning rate and with a sum that started at 0; an SGD with dampening once every parameter
-            has taken a step, because it does not dampen the first.
-        steps: How many steps were taken, for SGD, which does not count them: a memory that is chosen later goes on from
-            there. By default as many as its momentum remembers.
+        optimizer: A `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam` or `Adagrad`. Not supported are AMSGrad, an Adagrad
+            with `lr_decay` or an initial sum above 0, and an SGD with dampening before every parameter has taken a
+            step, because SGD does not dampen the first gradient.
+        steps: The number of steps taken so far, for SGD, which does not count them: a memory that is chosen later
+            continues from there. By default the number of steps that its momentum remembers.
 
     Example:
         >>> x = torch.nn.Parameter(torch.ones(1))
@@ -67,12 +67,14 @@ def _group(name: str, group: Group) -> Group:
     """The options of a group in our terms, or an error if no method has them."""
     continued = dict(group)
     if name == "SGD" and group["momentum"]:
-        continued["dampening"] = 0.0  # what it does to the gain is in `_sgd_memory`
+        continued["dampening"] = 0.0  # its effect on the gain is in `_sgd_memory`
     method = method_of(name, continued)
     if method is None:
         telling = ("amsgrad", "lr_decay", "initial_accumulator_value", "momentum")
         refused = {key: group[key] for key in telling if key in group}
-        raise ValueError(f"from_torch cannot continue {name} with these options: {refused}; no memory has its steps.")
+        raise ValueError(
+            f"from_torch cannot continue {name} with these options: {refused}; no memory takes the same steps."
+        )
     decay = method.weight_decay
     ours: Group = {
         "params": group["params"],
@@ -91,7 +93,7 @@ def _group(name: str, group: Group) -> Group:
 
 
 def _refuse_to_dampen_the_first(group: Group, index: int) -> None:
-    """Refuse to begin what SGD would: it does not dampen the first gradient of a parameter, which no memory does."""
+    """Refuse a parameter without steps: SGD would not dampen its first gradient, and no memory can express that."""
     if group["momentum"] and group["dampening"]:
         raise ValueError(
             f"from_torch cannot continue SGD with dampening={group['dampening']!r} for {name_of(group, index)}, which "
@@ -109,7 +111,7 @@ def _sgd_memory(group: Group) -> str:
 
 def _sgd_state(state: State, group: Group, steps: int | None) -> State:
     beta = group["momentum"]
-    # So many steps that an exponential memory has forgotten its start: its decay is then the momentum, to rounding.
+    # After this many steps an exponential memory has forgotten its start: up to rounding, its decay is the momentum.
     forgotten = math.ceil(-40 / math.log(beta)) if beta else 0
     ours: State = {"step": max(steps or 0, forgotten)}
     buffer = state.get("momentum_buffer")
@@ -151,12 +153,13 @@ def decay_groups(
     *,
     decays: Callable[[str, Tensor], bool] | None = None,
 ) -> list[Group]:
-    """Two parameter groups: one with weight decay, and one without, for biases and the parameters of norms.
+    """Two parameter groups: one with weight decay, and one without, for biases and normalization layers.
 
     Args:
         parameters: Named parameters, as `model.named_parameters()` gives them.
-        weight_decay: That of the first group.
-        decays: Says of a name and a parameter whether it decays; by default those of two dimensions or more do.
+        weight_decay: The weight decay of the first group.
+        decays: A function of name and parameter that returns whether it decays; by default, parameters with two or more
+            dimensions do.
 
     Example:
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))

@@ -15,12 +15,12 @@ from memgrad.optim.options import Group, name_of
 FUSED_DTYPES = (torch.float32, torch.float64)
 FUSED_DEVICES = ("cpu", "cuda")
 
-# Looked up once: on small models the step is made of such look-ups.
+# Looked up once: for small models, such lookups take most of the step.
 _is_contiguous = Tensor.is_contiguous
 
 
 class Inspector:
-    """Looks at the tensors of buckets, and remembers what it found for as long as they stay as they are."""
+    """Inspects the tensors of buckets, and caches the result for as long as they do not change."""
 
     def __init__(self) -> None:
         self._found: dict[Any, tuple[Callable[..., bool], bool]] = {}
@@ -28,15 +28,15 @@ class Inspector:
     def inspect(
         self, owner: str, group: Group, place: int, bucket: Bucket, names: Sequence[str]
     ) -> tuple[Bucket, bool]:
-        """The bucket with tensors that the arithmetic can take, and whether the fused kernels may take them.
+        """The bucket with tensors that the arithmetic accepts, and whether the fused kernels may be used on them.
 
-        A gradient or a buffer that has not the shape of its parameter is refused: the fused kernels check no shapes,
-        and would write past the end of the shorter tensor.
+        A gradient or a buffer whose shape differs from its parameter's is refused: the fused kernels do not check
+        shapes, and would write past the end of the shorter tensor.
 
         Args:
             owner: The optimizer's name, for errors.
             group: The parameter group of the bucket.
-            place: Which of the group's buckets this is.
+            place: Index of the bucket in its group.
             bucket: The tensors.
             names: Names of its buffers.
         """
@@ -48,7 +48,7 @@ class Inspector:
         if found is not None and found[0](*tensors):
             return bucket, found[1]
         plain, fits = _inspect(owner, group, bucket, names)
-        if plain is bucket:  # not a shard, of which the whole tells nothing
+        if plain is bucket:  # not a shard, about which the whole tensor says nothing
             self._found[key] = unless_changed(tensors), fits
         return plain, fits
 
@@ -78,15 +78,15 @@ def _refuse_if_misshapen(owner: str, group: Group, bucket: Bucket, plain: Bucket
             way_out = "compute it again" if what == "gradient" else "delete that state, or make a new optimizer"
             raise RuntimeError(
                 f"{owner}: the {what} of {name_of(group, index)} has the shape {list(others[i])}, the parameter "
-                f"{list(shapes[i])}. If the parameter was given other data, {way_out}."
+                f"{list(shapes[i])}. If the parameter's data were replaced, {way_out}."
             )
 
 
 def unless_changed(tensors: Tensors) -> Callable[..., bool]:
     """A function that tells whether tensors have the types, dtypes, devices, shapes and strides that these have now.
 
-    One call of torch's own guards for all of them: to ask each would take as long as the step of a small model. Where
-    torch has none (they are not public), it answers no, and everything is looked at again.
+    It is one call of torch's own guards: checking each tensor in Python would take as long as the step of a small
+    model. The guards are not public; where torch lacks them, the answer is no, and everything is inspected again.
     """
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     if not hasattr(guards, "TensorGuards"):
@@ -95,7 +95,7 @@ def unless_changed(tensors: Tensors) -> Callable[..., bool]:
 
 
 def fits_kernels(bucket: Bucket) -> bool:
-    """Whether torch's fused kernels are right for these tensors. Each guard was found through a wrong result."""
+    """Whether torch's fused kernels are correct for these tensors. Each condition stems from a wrong result."""
     first = bucket.x[0]
     if first.device.type not in FUSED_DEVICES or first.dtype not in FUSED_DTYPES:
         return False  # the CPU kernel for SGD never updates bf16 and fp16 tensors of 16 elements or more
@@ -103,9 +103,9 @@ def fits_kernels(bucket: Bucket) -> bool:
 
 
 def fits_widened(bucket: Bucket) -> bool:
-    """Whether the fused kernels are right for these tensors once parameters and gradients are float32, as the state is.
+    """Whether the fused kernels are correct for float32 copies of these parameters and gradients; the state is float32.
 
-    On a CPU, where such copies are made in pieces and stay in its cache.
+    Only on a CPU, where the copies are made in pieces that stay in its cache.
     """
     first = bucket.x[0]
     return (
@@ -120,9 +120,9 @@ def fits_widened(bucket: Bucket) -> bool:
 
 
 def are_plain(bucket: Bucket) -> bool:
-    """Whether all tensors are torch's own: a subclass may lack the fused and foreach operators, or mean others by them.
+    """Whether all tensors are plain: a subclass may lack the fused and foreach operators, or redefine them.
 
-    Asked beforehand, because an operator that fails may have changed some tensors already.
+    This is checked beforehand, because an operator that fails may already have changed some tensors.
     """
     kinds = {type(bucket.x[0])}.union(*[map(type, tensors) for tensors in (bucket.g, *bucket.buffers)])
     return all(kind in PLAIN_TYPES or _overrides_nothing(kind) for kind in kinds)
@@ -135,9 +135,9 @@ def _overrides_nothing(kind: type[Tensor]) -> bool:
 
 
 def lies_alike(bucket: Bucket) -> bool:
-    """Whether all tensors have one dtype and device, and those of a parameter, of one shape, lie in memory alike.
+    """Whether all tensors have one dtype and device, and those of each parameter the same memory layout.
 
-    The fused kernels walk over storage and would mix up others.
+    The fused kernels run through the storage in order, and would mix up elements of different layouts.
     """
     lists = (bucket.x, bucket.g, *bucket.buffers)
     dtype, device = bucket.x[0].dtype, bucket.x[0].device
@@ -149,7 +149,7 @@ def lies_alike(bucket: Bucket) -> bool:
 
 
 def _same_layout(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether tensors have the same strides, without gaps."""
+    """Whether tensors have the same strides, and no gaps."""
     stride = tensors[0].stride()
     if any(t.stride() != stride for t in tensors):
         return False

@@ -1,4 +1,4 @@
-"""Steps by torch's fused kernels. `kernel_guards` says which tensors they may have."""
+"""Steps with torch's fused kernels. `kernel_guards` says for which tensors they are correct."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from memgrad.optim.arithmetic import Tensors, rounded_decay
 from memgrad.optim.buckets import Bucket
 from memgrad.optim.workspace import Workspace
 
-# A beta2 that keeps the squares as they are. 1 itself would make the kernel divide by 1 - 1^step = 0; in float32, this
-# rounds to 1, and the 1e-16 of the new square are lost beside the average that holds it already.
+# A beta2 that leaves the average of squares unchanged. With 1 itself the kernel would divide by 1 - 1^step = 0. In
+# float32 this number rounds to 1, and 1e-16 times the new square is lost in the average, which contains it already.
 _KEEP = 1 - 2.0**-53
 
 
 @lru_cache(maxsize=16)
 def _long_ago(device: torch.device) -> Tensor:
-    """A count of steps at which 1 - beta^step, by which Adam's kernel divides, is 1 for every beta below 1.
+    """A step count at which 1 - beta^step, by which Adam's kernel divides, is 1 for every beta below 1.
 
-    Of float32, as which an accelerator reads it, whatever the default dtype is.
+    Its dtype is float32, because accelerators read it as such, whatever the default dtype is.
     """
     return torch.full((), 1e30, dtype=torch.float32, device=device)
 
 
 def sgd(
     bucket: Bucket,
-    *,
     lr: float,
     momentum: float,
     dampening: float,
@@ -37,11 +36,11 @@ def sgd(
     maximize: bool,
     nesterov: bool = False,
 ) -> bool:
-    """Step by the kernel for SGD with one buffer, or none, if it can: False, and nothing done, if not."""
+    """Take a step with the kernel for SGD, with one buffer or none; return False if it cannot, and change nothing."""
     if bucket.buffers and momentum == 0 and nesterov:
         return False
-    # Without momentum every step is a first one, which writes the gradient into the buffer. The kernel refuses the
-    # momentum 0 beside buffers; on a first step it would use it only to look ahead, so it gets another number.
+    # Without momentum every step is a first step, which writes the gradient into the buffer. The kernel refuses
+    # momentum 0 with buffers; in a first step it uses the momentum only to look ahead, so it gets another number.
     first = bool(bucket.buffers and (momentum == 0 or bucket.begins or bucket.k == 0))
     torch._fused_sgd_(
         bucket.x,
@@ -71,7 +70,7 @@ def adam(
     decoupled: bool,
     maximize: bool,
 ) -> None:
-    """Step by the kernel for Adam, without its bias correction."""
+    """Take a step with the kernel for Adam, without its bias correction."""
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
     step = _long_ago(bucket.x[0].device)
     kernel(
@@ -102,38 +101,24 @@ def sgd_of_mixture(
     bucket: Bucket,
     pulls: Sequence[Pull],
     workspace: Workspace,
-    *,
     instant: float,
     lr: float,
     weight_decay: float,
     maximize: bool,
 ) -> bool:
-    """Step along several averages and the newest gradient: one call of the kernel for each of them, if it can.
+    """Take a step along several averages and the newest gradient, with one call of the kernel each, if it can.
 
-    `weight_decay` is that of one average alone: a second call would see other parameters.
+    `weight_decay` must be 0 unless there is only one call: a second one would see changed parameters.
     """
     decays = [rounded_decay(pull.fresh, bucket.x[0].dtype) for pull in pulls]
     if None in decays:
         return False
     for piece in workspace.pieces(bucket):
         for u, pull, decay in zip(piece.buffers, pulls, decays, strict=True):
-            sgd(
-                piece._replace(buffers=(u,), begins=()),
-                lr=lr * pull.gain,
-                momentum=decay,  # type: ignore[arg-type]  # none is None
-                dampening=decay,  # type: ignore[arg-type]
-                weight_decay=weight_decay,
-                maximize=maximize,
-            )
+            one = piece._replace(buffers=(u,), begins=())
+            sgd(one, lr * pull.gain, decay, decay, weight_decay, maximize)  # type: ignore[arg-type]  # none is None
         if instant:
-            sgd(
-                piece._replace(buffers=()),
-                lr=lr * instant,
-                momentum=0.0,
-                dampening=0.0,
-                weight_decay=weight_decay,
-                maximize=maximize,
-            )
+            sgd(piece._replace(buffers=()), lr * instant, 0.0, 0.0, weight_decay, maximize)
     return True
 
 
@@ -149,17 +134,17 @@ def adam_of_mixture(
     shrink: float,
     maximize: bool,
 ) -> bool:
-    """Step along averages and the newest gradient, each divided by the same root, if the kernel can.
+    """Take a step along averages and the newest gradient, each divided by the same root, if the kernel can.
 
-    One call for each average. The first updates the squares and shrinks the parameters; those after it keep both. The
-    first takes the newest gradient as well: gain u + instant g, divided by gain + instant, is an average too, with a
-    smaller decay, which the kernel makes in a copy of the one before. `bucket.buffers` are the squares, then the
-    averages; `shrink` is the share of x that is taken away.
+    There is one call per average. The first updates the squares and shrinks the parameters; later ones leave both
+    unchanged. The first includes the newest gradient: gain u + instant g, divided by gain + instant, is an average too,
+    with a smaller decay, which the kernel computes in a copy of the old average. `bucket.buffers` are the squares, then
+    the averages; `shrink` is the share of x that is removed.
     """
     dtype = bucket.x[0].dtype
     total = pulls[0].gain + instant
     if not lr * total or (len(pulls) > 1 and dtype is not torch.float32):
-        return False  # the kernel's weight decay goes through its learning rate; _KEEP would round squares of doubles
+        return False  # the kernel multiplies its weight decay by lr, here 0; _KEEP would round squares in float64
     leading = (pulls[0].gain * pulls[0].fresh + instant) / total
     lrs = [lr * total, *[lr * pull.gain for pull in pulls[1:]]]
     decays = [rounded_decay(fresh, dtype) for fresh in (leading, *[pull.fresh for pull in pulls[1:]])]
@@ -191,7 +176,7 @@ def adam_of_mixture(
 
 
 def taken_widened(piece: Bucket, step: Callable[[Bucket], bool]) -> bool:
-    """Take a step on float32 copies of parameters and gradients, and round the parameters once, if it is taken."""
+    """Take a step on float32 copies of parameters and gradients; if it is taken, round the parameters once."""
     wide = piece._replace(x=[t.float() for t in piece.x], g=[t.float() for t in piece.g])
     taken = step(wide)
     if taken:

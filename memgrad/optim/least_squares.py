@@ -1,4 +1,4 @@
-"""Small least squares: a few bounded parameters, and factors that are not negative."""
+"""Small least-squares problems: a few bounded parameters, or nonnegative factors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 def nonnegative(columns: Array, values: Array) -> Array:
-    """The factors x >= 0 that bring `columns @ x` nearest to the values; for up to three columns, by all subsets.
+    """The factors x >= 0 for which `columns @ x` is nearest to the values, by trying all subsets of a few columns.
 
     Example:
         >>> nonnegative(np.eye(2), np.array([2.0, -1.0]))
@@ -27,7 +27,7 @@ def nonnegative(columns: Array, values: Array) -> Array:
             factors = np.linalg.lstsq(scaled[:, subset], values, rcond=None)[0]
             if (factors < 0).any():
                 continue
-            if kept == count:  # nothing is nearer than what is nearest without bounds
+            if kept == count:  # nothing is nearer than the unconstrained solution
                 return np.asarray(factors / np.where(size > 0, size, 1.0))
             rest = scaled[:, subset] @ factors - values
             if rest @ rest < least:
@@ -37,7 +37,7 @@ def nonnegative(columns: Array, values: Array) -> Array:
 
 
 def levenberg(residual: Callable[[Array], Array], start: Array, low: Array, high: Array, rounds: int = 60) -> Array:
-    """Bounded parameters that minimize the sum of squared residuals, near a start: Levenberg and Marquardt's method.
+    """Bounded parameters that minimize the sum of squared residuals near a start: the Levenberg-Marquardt method.
 
     Example:
         >>> levenberg(lambda x: np.array([x[0] - 1, x[1] ** 2 - 4]), np.array([3.0, 3.0]), np.zeros(2), np.full(2, 9.0))

@@ -17,43 +17,37 @@ from memgrad.optim.options import Group, given
 from memgrad.optim.recall import AVERAGES, Recall
 
 _FORGETFUL = Recall((Part(Gain.constant(1.0), Instantaneous()),), None, AVERAGES[:1], is_memory=True)
-# The square of a gradient below 2e-4 is 0 in float16, and so is eps: the step would be a division by 0.
+# The square of a gradient below 2e-4 is 0 in float16, and so is eps: the step would divide by 0.
 _WIDER = {torch.float16: torch.float32, torch.complex32: torch.complex64}
-_MEMORY_OF = {"p": "second_memory", "beta": "memory"}  # PolyAdam's options and where they go
+_MEMORY_OF = {"p": "second_memory", "beta": "memory"}  # PolyAdam's options and the memories they determine
 
 
 class MemAdam(MemoryOptimizer):
-    r"""Adam whose two averages have any memory. Both are normalized, so there is no bias to correct.
+    r"""Adam with any memory in its two averages. Both are normalized, so there is no bias to correct.
 
     $$u_k = b_k u_{k-1} + (1-b_k)\, g_k, \qquad v_k = c_k v_{k-1} + (1-c_k)\, g_k^2, \qquad
     x_{k+1} = x_k - \eta\, \frac{u_k}{\sqrt{v_k} + \epsilon}, \qquad k = 0, 1, \dots$$
 
     with the decays $b_k$ of `memory` and $c_k$ of `second_memory`. With `Exponential(0.9)` and `Exponential(0.999)` it
-    is `torch.optim.AdamW` (or `Adam`), to rounding. With `Polynomial(1)` as second memory it is AdamNC; with no first
-    memory besides and a learning rate $\eta/\sqrt{k+1}$, Adagrad. Unlike Adam's, its decays may change from step to
-    step and stay exact.
+    equals `torch.optim.AdamW` (or `Adam`) up to rounding. With `Polynomial(1)` as the second memory it is AdamNC, and
+    without a first memory and with the learning rate $\eta/\sqrt{k+1}$ also Adagrad. Unlike Adam's, its decays may
+    change from step to step and the averages stay exact.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         memory: Memory of gradients; a `Memory`, a `Mixture` such as `inst + (1+k)^0.25*poly:8`, or a text form. A
-            mixture keeps a buffer for each of its memories but `inst`.
+            mixture keeps a buffer for each of its memories except `inst`.
         second_memory: Memory of squared gradients. It may have a gain: `sum*poly:1` is the sum of all squares, as in
             Adagrad.
         eps: Added to the root, finite and >= 0.
-        weight_decay: Factor of the weight decay, finite and >= 0; or a text that says its kind, such as
-            `independent=4/t` (see `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, the
-            first `lr` unless given.
+        weight_decay: Factor of the weight decay, finite and >= 0; or a text that states its kind, such as
+            `independent=4/t` (see `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, by
+            default the first `lr`.
         decoupled_weight_decay: Shrink the parameters (AdamW) instead of adding an L2 term to the gradients (Adam).
-        maximize: Ascend.
-        foreach: Update all tensors of a group in one call. By default where that is faster (not on a CPU).
-        fused: Call torch's fused kernel wherever it is right: `None` and `True` do, `False` does not.
-        capturable: Keep $k$ on the device, for CUDA graphs and `torch.compile`.
-        differentiable: Let gradients flow through the step.
-        state_dtype: Precision of the averages; the parameter's by default, for float16 that of float32: squares of
-            gradients below 2e-4 are 0 in float16. Give `torch.float32` for bfloat16 parameters.
-        compiled: Compile the step by `torch.compile`: one pass over memory for any mixture and precision, after some
-            seconds for the first step. It pays on large models: on small ones the kernels' calls are cheaper.
+        state_dtype: Precision of the averages; the parameter's by default, but float32 for float16 parameters, because
+            squares of gradients below 2e-4 are 0 in float16. Use `torch.float32` with bfloat16 parameters.
+        maximize, foreach, fused, capturable, differentiable, compiled: See `MemSGD`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.tensor([1.0]))
@@ -98,24 +92,24 @@ class MemAdam(MemoryOptimizer):
 
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
-        self._refuse_unless_real(group, "eps")
+        options.refuse_unless_real(type(self).__name__, group, "eps")
 
     def _state_dtype(self, group: Group, like: Tensor | None = None) -> torch.dtype | None:
         dtype = super()._state_dtype(group, like)
         if dtype in _WIDER:
             raise ValueError(
-                f"{type(self).__name__} keeps squares of gradients, and those of gradients below 2e-4 are 0 in "
-                f"float16, got state_dtype='float16'; use torch.float32, or torch.bfloat16, which has its range."
+                f"{type(self).__name__} keeps squares of gradients, which are 0 in float16 for gradients below 2e-4, "
+                f"got state_dtype='float16'; use torch.float32, or torch.bfloat16, which has the same range."
             )
         return _WIDER.get(like.dtype) if dtype is None and like is not None else dtype
 
     def _buffer_names(self, group: Group) -> tuple[str, ...]:
-        # The averages last, so that a state that has the last name has them all, whatever mixture came before.
+        # The averages come last, so that a state with the last name has them all, whatever the mixture was before.
         return ("square_average", *self._recall(group).names)
 
     def _recall(self, group: Group) -> Recall:
         recall = super()._recall(group)
-        # No memory at all is an average that forgets everything: a plain gradient has no kernel that divides it.
+        # `inst` is kept as an average that forgets everything: no kernel divides a plain gradient.
         return recall if recall.names or not recall.is_memory else _FORGETFUL
 
     def _second_fresh(self, group: Group, bucket: Bucket) -> Scalar:
@@ -124,7 +118,7 @@ class MemAdam(MemoryOptimizer):
         return self._fresh(memory, "square_average", bucket)
 
     def _root(self, group: Group, k: Step) -> Scalar:
-        """The root of the gain of the second memory, by which that of the average is multiplied."""
+        """The square root of the gain of the second memory, by which the root of the average is multiplied."""
         second = self._memories[group["second_memory"]]
         return second.gain(k) ** 0.5 if isinstance(second, Mixture) else 1.0
 
@@ -150,7 +144,7 @@ class MemAdam(MemoryOptimizer):
         k, lr = int(bucket.k), float(self._lr(group))
         l2, shrink = self._decays(group, k, lr)
         if not recall.parts or (l2 and not recall.is_memory):
-            return False  # the averages of a mixture take their own steps, in which the L2 term would be lost
+            return False  # each average of a mixture takes its own step, from which the L2 term would be missing
         second_decay = rounded_decay(self._second_fresh(group, bucket), dtype)  # type: ignore[arg-type]  # k is an int
         if second_decay is None:
             return False
@@ -170,7 +164,7 @@ class MemAdam(MemoryOptimizer):
             )
         decay = rounded_decay(self._fresh(recall.parts[0].memory, "average", bucket), dtype)  # type: ignore[arg-type]  # k is an int
         if decay is None or (shrink and not lr):
-            return False  # the kernel's weight decay goes through its learning rate
+            return False  # the kernel multiplies its weight decay by the learning rate
         v, u = bucket.buffers
         kernels.adam(
             bucket,
@@ -199,30 +193,24 @@ class MemAdam(MemoryOptimizer):
 class PolyAdam(MemAdam):
     r"""The paper's Adam with a polynomial memory of squared gradients: $c_k = k/(k+p)$.
 
-    `MemAdam` with `memory=Exponential(beta)` and `second_memory=Polynomial(p)`. It stands between Adagrad, which never
-    forgets a squared gradient ($p = 1$), and Adam, which forgets exponentially.
+    `MemAdam` with `memory=Exponential(beta)` and `second_memory=Polynomial(p)`. It lies between Adagrad ($p = 1$),
+    which never forgets a squared gradient, and Adam, which forgets exponentially.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate, finite and >= 0.
-        p: Degree of the memory of squared gradients, finite and > 0. The paper gives none.
-        beta: Decay of the memory of gradients, 0 <= beta < 1; 0 is no memory.
+        p: Degree of the memory of squared gradients, finite and > 0. The paper does not state it.
+        beta: Decay of the memory of gradients, 0 <= beta < 1; 0 means no memory.
         eps: Added to the root, finite and >= 0.
         weight_decay: Factor of the decoupled weight decay, finite and >= 0.
-        maximize: Ascend.
-        foreach: See `MemAdam`.
-        fused: See `MemAdam`.
-        capturable: See `MemAdam`.
-        differentiable: See `MemAdam`.
-        state_dtype: See `MemAdam`.
-        compiled: See `MemAdam`.
+        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
 
     Example:
         >>> PolyAdam([torch.nn.Parameter(torch.ones(1))], p=2).param_groups[0]["second_memory"]
         'poly:2'
 
     Reference:
-        UAI 2019, Sec. 6 and the figure of PolyAdam. The paper gives no formula; this is the one that its text implies.
+        UAI 2019, Sec. 6 and the figure of PolyAdam. The paper gives no formula; this one is implied by its text.
     """
 
     constructor_options: ClassVar[tuple[str, ...]] = tuple(_MEMORY_OF)
@@ -244,21 +232,11 @@ class PolyAdam(MemAdam):
         state_dtype: torch.dtype | None = None,
         compiled: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            memory=_first_memory(beta),
-            second_memory=Polynomial(p),
-            eps=eps,
-            weight_decay=weight_decay,
-            maximize=maximize,
-            foreach=foreach,
-            fused=fused,
-            capturable=capturable,
-            differentiable=differentiable,
-            state_dtype=state_dtype,
-            compiled=compiled,
-        )
+        memories = {"memory": _first_memory(beta), "second_memory": Polynomial(p)}
+        options = given(locals(), **memories, decoupled_weight_decay=True)
+        for name in ("memories", *_MEMORY_OF):
+            del options[name]
+        MemoryOptimizer.__init__(self, params, options)
 
     def _complete_group(self, group: Group) -> None:
         for option, name in _MEMORY_OF.items():
@@ -270,7 +248,7 @@ class PolyAdam(MemAdam):
         self._put_into_memories(group)
 
     def _look_up(self, group: Group) -> None:
-        self._put_into_memories(group)  # someone may have written group["p"] = 2
+        self._put_into_memories(group)  # the user may have written group["p"] = 2
         super()._look_up(group)
 
     def _put_into_memories(self, group: Group) -> None:

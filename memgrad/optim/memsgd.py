@@ -23,34 +23,34 @@ class MemSGD(MemoryOptimizer):
     $$u_k = b_k u_{k-1} + (1 - b_k)\, g_k, \qquad x_{k+1} = x_k - \eta\, u_k, \qquad k = 0, 1, \dots$$
 
     The memory fixes the decays $b_k$: `Polynomial(p)` is the paper's MemSGD-p ($b_k = k/(k+p)$), `Exponential(0.9)`
-    its MemSGD (p=e), `Instantaneous()` plain SGD, which keeps no buffer. $k$ counts for each parameter the steps in
-    which it had a gradient.
+    its MemSGD (p=e), and `Instantaneous()` plain SGD, which keeps no buffer. For each parameter, $k$ counts the steps
+    in which it had a gradient.
 
-    For convex $L$-smooth $f$ and `Polynomial(p)` the paper's theorem gives a rate of $1/k$ to a ball of noise if
-    $p \ge 2$ and $\eta \le (p-1)/(pL)$, $\eta$ constant. Outside these it promises nothing, though on quadratics
-    MemSGD-p converges for every $\eta$.
+    For convex $L$-smooth $f$ and `Polynomial(p)`, the paper's theorem gives the rate $1/k$, up to a ball of noise, if
+    $p \ge 2$ and $\eta \le (p-1)/(pL)$ is constant. Otherwise it says nothing, although on quadratics MemSGD-p
+    converges for every $\eta$.
 
     *Differs*: with a changing learning rate the paper's form $x_{k+1} = x_k + b_k (x_k - x_{k-1}) - (1-b_k)\eta_k g_k$
-    weights each remembered gradient by the learning rate of its own time; here, as in `torch.optim`, the current one
-    scales the whole average. With a constant one they are the same.
+    weights each remembered gradient by the learning rate of its own step; here, as in `torch.optim`, the current
+    learning rate scales the whole average. With a constant learning rate the two agree.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
-        memory: A `Memory`, a `Mixture` such as `inst + 5*exp:0.99`, or a text form; one for each group. A mixture keeps
-            a buffer for each of its memories but `inst`.
-        weight_decay: Factor of the L2 term, finite and >= 0; or a text that says its kind, such as `decay=0.1/t` (see
-            `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, the first `lr` unless given.
+        memory: A `Memory`, a `Mixture` such as `inst + 5*exp:0.99`, or a text form; one per group. A mixture keeps a
+            buffer for each of its memories except `inst`.
+        weight_decay: Factor of the L2 term, finite and >= 0; or a text that states its kind, such as `decay=0.1/t` (see
+            `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, by default the first `lr`.
         decoupled_weight_decay: Shrink the parameters directly (as AdamW does) instead of adding to the gradients.
-        maximize: Ascend.
-        foreach: Update all tensors of a group in one call. By default where that is faster (not on a CPU).
-        fused: Call torch's fused kernel wherever it is right: `None` and `True` do, `False` does not.
+        maximize: Maximize instead of minimizing.
+        foreach: Update all tensors of a group in one call; by default where that is faster, which is not on a CPU.
+        fused: Use torch's fused kernels wherever they are correct (`None` and `True`), or never (`False`).
         capturable: Keep $k$ on the device, for CUDA graphs and `torch.compile`.
-        differentiable: Let gradients flow through the step.
-        state_dtype: Precision of the average; the parameter's by default. Give `torch.float32` for bfloat16 or
-            float16 parameters: the small updates of a long memory are lost in a state of 8 bits.
-        compiled: Compile the step by `torch.compile`: one pass over memory for any mixture and precision, after some
-            seconds for the first step. It pays on large models: on small ones the kernels' calls are cheaper.
+        differentiable: Make the step differentiable by autograd.
+        state_dtype: Precision of the average; the parameter's by default. Use `torch.float32` with bfloat16 or float16
+            parameters: the 8 bits of bfloat16 lose the small updates of a long memory.
+        compiled: Compile the step with `torch.compile`: one pass over memory for any mixture and precision, after a few
+            seconds at the first step. It pays off for large models; for small ones the fused kernels are faster.
 
     Example:
         >>> x = torch.nn.Parameter(torch.tensor([1.0]))
@@ -71,7 +71,7 @@ class MemSGD(MemoryOptimizer):
     memories: ClassVar[tuple[str, ...]] = ("memory",)
     mixtures: ClassVar[tuple[str, ...]] = ("memory",)
     has_decay_kinds: ClassVar[bool] = True
-    may_lack_buffers: ClassVar[bool] = True  # where another memory has just followed `inst`
+    may_lack_buffers: ClassVar[bool] = True  # where a memory has just replaced `inst`
 
     def __init__(
         self,
@@ -109,27 +109,13 @@ class MemSGD(MemoryOptimizer):
             return False
         shrinks = group["decoupled_weight_decay"] and group["weight_decay"]
         if shrinks or (group["weight_decay"] and len(recall.parts) + (recall.instant is not None) > 1):
-            return False  # the kernel has no such decay; in a second call, the L2 term would see other parameters
-        lr = float(self._lr(group))
+            return False  # the kernel has no such decay; the L2 term of a second call would see changed parameters
+        lr, weight_decay, maximize = float(self._lr(group)), group["weight_decay"], group["maximize"]
         if not recall.is_memory:
-            return kernels.sgd_of_mixture(
-                bucket,
-                self._pulls(recall, bucket),
-                self._workspace,
-                instant=float(recall.instant_gain(k)),
-                lr=lr,
-                weight_decay=group["weight_decay"],
-                maximize=group["maximize"],
-            )
+            pulls, instant = self._pulls(recall, bucket), float(recall.instant_gain(k))
+            return kernels.sgd_of_mixture(bucket, pulls, self._workspace, instant, lr, weight_decay, maximize)
         decay: float | None = 0.0
         if recall.parts:
             (part,) = recall.parts
             decay = rounded_decay(self._fresh(part.memory, "average", bucket), bucket.x[0].dtype)  # type: ignore[arg-type]  # k is an int
-        return decay is not None and kernels.sgd(
-            bucket,
-            lr=lr,
-            momentum=decay,
-            dampening=decay,
-            weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )
+        return decay is not None and kernels.sgd(bucket, lr, decay, decay, weight_decay, maximize)

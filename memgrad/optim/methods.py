@@ -1,4 +1,4 @@
-"""Which method an optimizer class is, with its options: ours and torch's, in one table."""
+"""The method of each optimizer class, memgrad's and torch's, as a function of its options."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Options = Mapping[str, Any]
 
 
 def method_of(optimizer: str, options: Options) -> Method | None:
-    """The method of an optimizer of `memgrad.optim` or `torch.optim` with all its options, or None if it is none.
+    """The method of an optimizer of `memgrad.optim` or `torch.optim` with these options, or None if there is none.
 
     Args:
         optimizer: The name of its class.
-        options: The options of its constructor, those at their defaults too, but for the learning rate.
+        options: All options of its constructor, including defaults, except the learning rate.
 
     Example:
         >>> print(method_of("HeavyBall", {"momentum": 0.5, "viscosity": None, "weight_decay": 0.0,
@@ -54,9 +54,9 @@ def _momentum(make: Callable[..., Method]) -> Callable[[Options], Method]:
 
 def _sgd(options: Options) -> Method | None:
     if options["momentum"] and options["dampening"]:
-        return None  # torch does not dampen the first gradient: no memory does that
+        return None  # torch does not dampen the first gradient, which no memory can express
     if options["momentum"] >= 1:
-        return None  # torch allows it; no average has such weights
+        return None  # torch allows it, but no average has such weights
     make = methods.nesterov if options["nesterov"] else methods.heavy_ball
     return _with_decay(make(options["momentum"]), options, decoupled=False)
 
@@ -79,7 +79,7 @@ def _polyadam(options: Options) -> Method:
 
 def _adam(options: Options) -> Method | None:
     if options["amsgrad"]:
-        return None  # a maximum is no memory
+        return None  # a maximum is not a memory
     decoupled = bool(options.get("decoupled_weight_decay"))
     return _with_decay(methods.adam(options["betas"], eps=options["eps"]), options, decoupled=decoupled)
 
@@ -142,4 +142,4 @@ METHOD_OF: Mapping[str, Callable[[Options], Method | None]] = MappingProxyType(
         "Adagrad": _adagrad,
     }
 )
-"""The method of each optimizer class, as a function of its options. `None`: with these options it is none."""
+"""The method of each optimizer class, as a function of its options; `None` if they do not give a method."""

@@ -1,8 +1,8 @@
 """Mixtures: measured weights as a sum of the newest gradient and up to two averages, each with a gain.
 
-Variable projection, twice. First the memories' parameters are searched for while the gains are free at every watched
-step, where they enter linearly; that has an answer only if the weights are a mixture at all. Then each gain must follow
-a law, such as $c (1+k)^a$, and the parameters of memories and laws are searched for again.
+This is variable projection, in two stages. First, the memories' parameters are fitted while the gains, which enter
+linearly, are free at every step; this succeeds only if the weights are a mixture. Then each gain must follow a law,
+such as $c (1+k)^a$, and the parameters of memories and laws are fitted together.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from memgrad.optim.free_gains import RANGES, Measured, memories_of
 from memgrad.optim.least_squares import levenberg, nonnegative
 
 INST = Instantaneous()
-ROWS = 24  # steps that the search looks at
-CHECKED = 100  # steps that the answer is checked at
-COARSEST = 1e-4  # with a larger relative rounding error, a mixture has too much freedom to be believed
+ROWS = 24  # steps used by the search
+CHECKED = 100  # steps at which the result is checked
+COARSEST = 1e-4  # with larger relative rounding errors, a mixture has too many degrees of freedom
 KNOWN = 0.1  # a parameter with a larger relative error is not determined
-ROUGHLY = 1.2  # a law whose ratio to free gains varies by a larger factor is not tried
-SURPLUS = 4  # weights per free parameter that must be there
+ROUGHLY = 1.2  # a law whose ratio to the free gains varies by a larger factor is not tried
+SURPLUS = 4  # required number of weights per free parameter
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Law:
     """How a gain depends on the step, up to a constant factor.
 
     Args:
-        name: What it is called.
-        values: Its values at the steps k, for its parameter and the part of its newest gradient, 1 - b_k.
-        gain: The gain of a parameter.
-        start: Where a search for its parameter begins, from gains at the steps k; `None` if it has no parameter.
+        name: Its name.
+        values: Its values at the steps k, for a parameter and the weight 1 - b_k of the newest gradient.
+        gain: The gain with a given parameter.
+        start: The initial parameter of a search, from gains at the steps k; `None` if it has no parameter.
     """
 
     name: str
@@ -68,7 +68,7 @@ CONSTANT, SUMMED, POWER, RAMP = LAWS
 
 @dataclass(frozen=True)
 class Known:
-    """A parameter of a mixture, with the bounds between which it lies."""
+    """A parameter of a mixture, with lower and upper bounds."""
 
     name: str
     value: float
@@ -78,14 +78,14 @@ class Known:
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A mixture that measured weights are.
+    """A mixture that explains measured weights.
 
     Args:
         mixture: The mixture.
-        distance: The share of the weight that lies elsewhere, in the mean over the steps; it includes the gains.
-        parameters: What was fitted, with bounds as far as rounding lets one tell: of each part the parameter of its
-            memory, the factor of its gain and the parameter of the gain's law.
-        others: Mixtures with as many parameters that are as near.
+        distance: The share of the weight that lies elsewhere, including the gains, averaged over the steps.
+        parameters: What was fitted, with bounds that reflect rounding: for each part, the parameter of its memory, the
+            factor of its gain and the parameter of the gain's law.
+        others: Mixtures with as many parameters that are equally near.
         shown: The mixture with at most four digits per number.
     """
 
@@ -101,7 +101,7 @@ class MixtureFit:
 
 @dataclass(frozen=True)
 class _Model:
-    """Averages of some families with some laws for their gains, beside the newest gradient or not."""
+    """Averages of given families with laws for their gains, with or without the newest gradient."""
 
     families: tuple[Family, ...]
     laws: tuple[Law, ...]
@@ -114,12 +114,12 @@ class _Model:
 
 
 def mixture_of(weights: Array, rounding: float = 0.0, most: int = 2) -> MixtureFit | None:
-    """The mixture with the fewest averages and parameters that weights are, `None` if there is none, or none for sure.
+    """The mixture with the fewest averages and parameters that explains weights; `None` if none does with certainty.
 
     Args:
         weights: Row k holds the weights of the gradients 0 to k, then zeros.
         rounding: Relative error of the weights.
-        most: How many averages it may have, 0 to 2.
+        most: The largest number of averages, 0 to 2.
 
     Example:
         >>> weights = np.tril(2.0 ** -np.subtract.outer(np.arange(9), np.arange(9)))
@@ -142,7 +142,7 @@ def mixture_of(weights: Array, rounding: float = 0.0, most: int = 2) -> MixtureF
             if fit is not None and fit.distance <= tolerance:
                 fits.append((model.parameters, fit))
         if fits:
-            fits.sort(key=lambda each: each[0])  # stable: of equals the first in the order of the candidates
+            fits.sort(key=lambda each: each[0])  # a stable sort: ties stay in the order of the candidates
             same = [fit for known, fit in fits if known == fits[0][0]]
             others = [fit.shown for fit in same[1:] if str(fit) != str(same[0])]
             return replace(same[0], others=tuple(dict.fromkeys(others)))
@@ -150,7 +150,7 @@ def mixture_of(weights: Array, rounding: float = 0.0, most: int = 2) -> MixtureF
 
 
 def _candidates(measured: Measured, averages: int, tolerance: float) -> Iterator[tuple[_Model, Array]]:
-    """Models with a starting point each, simple ones first, for the memories that fit with free gains."""
+    """Models with starting points, the simplest first, for the memories that fit with free gains."""
     if averages == 0:
         if (measured.shares[measured.is_older] > tolerance).any():
             return
@@ -168,7 +168,7 @@ def _candidates(measured: Measured, averages: int, tolerance: float) -> Iterator
 
 
 def _plausible(k: Array, gains: Array, fresh: Array) -> Iterator[tuple[Law, float]]:
-    """The laws that gains roughly follow at the later steps, where they are well known, each with a start."""
+    """The laws that gains roughly follow at the later steps, where they are accurate, each with a starting point."""
     late = k >= k[-1] / 4
     for law in LAWS:
         x = law.start(k, gains) if law.start else 0.0
@@ -178,7 +178,7 @@ def _plausible(k: Array, gains: Array, fresh: Array) -> Iterator[tuple[Law, floa
 
 
 def _columns(measured: Measured, model: _Model, x: Array) -> Array:
-    """The shares that each part has with the factor 1, one column per part; `inst` is the last, if it is there."""
+    """The shares of each part for the factor 1, one column per part; `inst` is the last, if present."""
     count = len(model.families)
     extra = iter(x[count:])
     columns = []
@@ -215,7 +215,7 @@ def _fit(measured: Measured, check: Measured, model: _Model, start: Array, toler
     if any(known.high - known.low > 2 * KNOWN * _size(known) for known in parameters):
         return None
     if any(known.name == "ramp" and known.value > measured.rows[-1] for known in parameters):
-        return None  # its end was not seen
+        return None  # the end of the ramp was not observed
     mixture = _written(model, parameters, exact=True)
     theirs = np.stack([np.pad(mixture.weights(int(k)), (0, len(check.steps) - int(k) - 1)) for k in check.rows])
     off = np.abs(check.shares - theirs / check.total[:, None]).sum(axis=1) / 2
@@ -230,14 +230,14 @@ def _ranges(model: _Model, steps: int) -> tuple[Array, Array]:
 
 
 def _size(known: Known) -> float:
-    """What an error of a parameter is compared with; a decay near 1 is known by what it lacks."""
+    """What the error of a parameter is compared with; for a decay near 1, its distance to 1."""
     if known.name == "exp":
         return min(known.value, 1 - known.value)
     return 1.0 if known.name == "power" else abs(known.value)
 
 
 def _errors(measured: Measured, model: _Model, x: Array, scales: Array, tolerance: float) -> Array | None:
-    """How far each parameter may be off, by linearization: what noise of the size of the tolerance moves it."""
+    """The error of each parameter, by linearization: its change under noise of the size of the tolerance."""
     columns = _columns(measured, model, x)
     derivatives = []
     for i in range(len(x)):
@@ -246,7 +246,7 @@ def _errors(measured: Measured, model: _Model, x: Array, scales: Array, toleranc
         up[i] += h
         down[i] -= h
         derivatives.append((_columns(measured, model, up) - _columns(measured, model, down)) @ scales / (2 * h))
-    jacobian = np.column_stack([*derivatives, columns * scales])  # by the logarithms of the scales
+    jacobian = np.column_stack([*derivatives, columns * scales])  # with respect to the logarithms of the scales
     size = np.linalg.norm(jacobian, axis=0)
     if not np.isfinite(size).all() or (size == 0).any():
         return None
@@ -259,7 +259,7 @@ def _errors(measured: Measured, model: _Model, x: Array, scales: Array, toleranc
 
 
 def _parameters(model: _Model, x: Array, scales: Array, errors: Array) -> tuple[Known, ...]:
-    """Parameters as text forms have them: of each part its memory, its factor and its law."""
+    """Parameters as in text forms: for each part that of its memory, its factor, and that of its law."""
     count, known = len(model.families), []
     extra = iter(range(count, len(x)))
     for i, law in enumerate([*model.laws, *([model.newest] if model.newest else [])]):
@@ -283,7 +283,7 @@ def _known(name: str, shown: Callable[[float], float], value: float, error: floa
 
 
 def _written(model: _Model, parameters: Sequence[Known], *, exact: bool) -> Mixture:
-    """The mixture of parameters: the shortest numbers within their bounds, or of at most four digits."""
+    """The mixture with these parameters: the shortest numbers within the bounds, or with at most four digits."""
 
     def number(known: Known) -> float:
         return _shortest(known) if exact else float(digits(known.value, known.low, known.high))
@@ -308,7 +308,7 @@ def _law_of(law: Law, left: Iterator[Known], number: Callable[[Known], float]) -
 
 
 def _summed(parts: Sequence[tuple[Exponential, Known]], number: Callable[[Known], float]) -> list[Part]:
-    """Sums, or the averages from 0 that they are multiples of: whichever have the factors nearer to 1."""
+    """Parts as sums or, equivalently, as averages that start from 0: whichever have factors nearer to 1."""
     cold = [_divided(factor, 1 - memory.beta) for memory, factor in parts]
     factors = [factor for _, factor in parts]
     is_cold = _far_from_1(cold) < _far_from_1(factors)
@@ -326,6 +326,6 @@ def _far_from_1(factors: Sequence[Known]) -> float:
 
 
 def _shortest(known: Known) -> float:
-    """The shortest decimal between the bounds, what people would have written, or the number itself."""
+    """The shortest decimal between the bounds, as a person would write it, or the number itself."""
     short = (float(f"{known.value:.{n}g}") for n in range(1, 17))
     return next((each for each in short if known.low <= each <= known.high), known.value)

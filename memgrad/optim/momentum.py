@@ -1,4 +1,4 @@
-"""HeavyBall and Nesterov: the methods whose memory amplifies, for comparison and for teaching."""
+"""HeavyBall and Nesterov: methods whose memory amplifies, for comparison and for teaching."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memgrad.optim import kernels
 from memgrad.optim.arithmetic import Arithmetic, Scalar
 from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket, Step
-from memgrad.optim.options import Group, given
+from memgrad.optim.options import Group, given, refuse_unless_real
 
 
 class HeavyBall(MemoryOptimizer):
@@ -21,28 +21,23 @@ class HeavyBall(MemoryOptimizer):
 
     $$v_k = \beta_k v_{k-1} + g_k, \qquad x_{k+1} = x_k - \eta\, v_k, \qquad k = 0, 1, \dots$$
 
-    Its weights sum to a *gain* above 1: with a constant `momentum` $\beta$ to $(1-\beta^{k+1})/(1-\beta)$, with
-    `viscosity` $q$, where $\beta_k = k/(k+q)$, to $(k+q+1)/(q+1)$, without bound. That amplifies gradients, which is
-    how it accelerates, and noise alike.
+    Its weights sum to a *gain* above 1: to $(1-\beta^{k+1})/(1-\beta)$ with a constant `momentum` $\beta$, and to
+    $(k+q+1)/(q+1)$, which is unbounded, with a `viscosity` $q$, where $\beta_k = k/(k+q)$. The gain amplifies
+    gradients, which accelerates the method, and noise alike.
 
     A constant momentum gives `torch.optim.SGD(momentum=...)` exactly. $\beta_k = k/(k+q)$ integrates
-    $\ddot X + (q/t) \dot X + \nabla f(X) = 0$ with step $\sqrt\eta$, started at $t = q \sqrt\eta$, where the paper's
-    $1 - q/k$ is not a number at $k = 0$ and negative for $k < q$.
+    $\ddot X + (q/t) \dot X + \nabla f(X) = 0$ with step $\sqrt\eta$, started at $t = q \sqrt\eta$; the paper's
+    $1 - q/k$ is undefined at $k = 0$ and negative for $k < q$.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
-        momentum: Constant $\beta$, 0 <= momentum < 1. 0.9 if neither it nor a viscosity is given.
-        viscosity: $q$ of the vanishing viscosity $q/t$, finite and > 0, instead of a momentum.
+        momentum: Constant $\beta$, 0 <= momentum < 1; 0.9 if neither momentum nor viscosity is given.
+        viscosity: $q$ of the vanishing viscosity $q/t$, finite and > 0, instead of a constant momentum.
         weight_decay: Factor of the L2 term, finite and >= 0.
         decoupled_weight_decay: Shrink the parameters directly instead of adding to the gradients.
-        maximize: Ascend.
-        foreach: Update all tensors of a group in one call. By default where that is faster (not on a CPU).
-        fused: Call torch's fused kernel wherever it is right: `None` and `True` do, `False` does not.
-        capturable: Keep $k$ on the device, for CUDA graphs and `torch.compile`.
-        differentiable: Let gradients flow through the step.
         state_dtype: Precision of the sum; the parameter's by default.
-        compiled: See `MemSGD`.
+        maximize, foreach, fused, capturable, differentiable, compiled: See `MemSGD`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.zeros(1))
@@ -85,19 +80,19 @@ class HeavyBall(MemoryOptimizer):
     ) -> None:
         super().__init__(params, given(locals(), momentum=0.9 if momentum is None and viscosity is None else momentum))
         if momentum is None and viscosity is not None:
-            del self.defaults["momentum"]  # by which schedulers see that there is none to cycle
+            del self.defaults["momentum"]  # so that schedulers see that there is no momentum to cycle
 
     def _complete_group(self, group: Group) -> None:
         for chosen, other in (("momentum", "viscosity"), ("viscosity", "momentum")):
             if group.get(chosen) is not None:
-                group.setdefault(other, None)  # the group's own choice replaces the default of the other kind
+                group.setdefault(other, None)  # the group's choice overrides a default of the other kind
 
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
         group.setdefault("momentum", None)
         self._refuse_unless_one(group)
         if group["viscosity"] is None:
-            self._refuse_unless_real(group, "momentum", high=1.0)
+            refuse_unless_real(type(self).__name__, group, "momentum", high=1.0)
         else:
             group["viscosity"] = as_real(type(self).__name__, "viscosity", group["viscosity"], "a finite viscosity > 0")
 
@@ -110,7 +105,7 @@ class HeavyBall(MemoryOptimizer):
 
     def _look_up(self, group: Group) -> None:
         super()._look_up(group)
-        self._refuse_unless_one(group)  # a scheduler of momenta writes one beside a viscosity
+        self._refuse_unless_one(group)  # a scheduler may have written a momentum beside a viscosity
 
     @staticmethod
     def _momentum(k: Step, group: Group) -> Scalar:
@@ -130,28 +125,20 @@ class HeavyBall(MemoryOptimizer):
         if self._looks_ahead and group["viscosity"] is not None:
             return False
         if group["decoupled_weight_decay"] and group["weight_decay"]:
-            return False  # it has none
-        momentum = float(self._momentum(bucket.k, group))
-        return kernels.sgd(
-            bucket,
-            lr=float(self._lr(group)),
-            momentum=momentum,
-            dampening=0.0,
-            weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-            nesterov=self._looks_ahead,
-        )
+            return False  # the kernel has none
+        lr, momentum = float(self._lr(group)), float(self._momentum(bucket.k, group))
+        return kernels.sgd(bucket, lr, momentum, 0.0, group["weight_decay"], group["maximize"], self._looks_ahead)
 
 
 class Nesterov(HeavyBall):
-    r"""Nesterov's accelerated gradient: momentum whose gradients are taken at the point looked ahead to.
+    r"""Nesterov's accelerated gradient: momentum with gradients at the look-ahead point.
 
     $$v_k = \beta_k v_{k-1} + g_k, \qquad x_{k+1} = x_k - \eta\,(g_k + \beta_{k+1} v_k), \qquad k = 0, 1, \dots$$
 
     where $x_k$, the parameters, are the points $y_k = z_k + \beta_k (z_k - z_{k-1})$ of the textbook form
     $z_{k+1} = y_k - \eta \nabla f(y_k)$. `viscosity=3` is Nesterov's own sequence, $\beta_k = k/(k+3)$, with the rate
     $1/k^2$ on convex functions and noise that grows without bound. A constant momentum gives
-    `torch.optim.SGD(momentum=..., nesterov=True)` exactly. The options are those of `HeavyBall`.
+    `torch.optim.SGD(momentum=..., nesterov=True)` exactly. It has the options of `HeavyBall`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.ones(1))

@@ -1,9 +1,8 @@
-"""Named methods as optimizers: a constructor each, over MemSGD and MemAdam, which take the steps."""
+"""Named methods as optimizers: constructors on top of MemSGD and MemAdam, which take the steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -18,98 +17,90 @@ from memgrad.optim.memsgd import MemSGD
 from memgrad.optim.options import Group, given
 
 
-def _derived(make: Callable[..., Method], options: tuple[tuple[str, Any], ...]) -> tuple[Group, float | str]:
-    """The memories that follow from the options of a method, and its weight decay."""
-    method = make(**dict(options))
-    memories = {"memory": str(method.mixture)}
-    if method.second_memory is not None:
-        memories["second_memory"] = str(method.second_memory)
-    return memories, str(method.weight_decay) if method.weight_decay.amount else 0.0
-
-
-# For steps. A cache takes True for 1, and so would let it pass where options are checked.
-_remembered = lru_cache(maxsize=256)(_derived)
-
-
 class NamedMethod(MemoryOptimizer):
-    """An optimizer whose mixture follows from options of its own, which stay in its groups and may change there."""
+    """An optimizer whose mixture is derived from its own options, which stay in its groups and may be changed there."""
 
     _derived_options: ClassVar[tuple[str, ...]] = ("memory", "second_memory", "weight_decay")
     _named: ClassVar[Callable[..., Method]]
-    """The function of `memgrad.method` that writes the method."""
+    """The function of `memgrad.method` that returns the method."""
     _decays_by_name: ClassVar[bool] = False
-    """Whether its weight decay follows from these options too, and is no option of its own."""
+    """Whether the weight decay is derived from these options too, instead of being an option itself."""
 
     @property
     def _required_options(self) -> tuple[str, ...]:
         return tuple(name for name in self.constructor_options if name != "through_lr")  # which is newer
 
-    def _derive(self, group: Group, derived: Callable[..., tuple[Group, float | str]]) -> None:
-        """Put what follows from the options where the step looks for it."""
-        # A checkpoint may hold a list where there was a tuple.
-        options = {name: tuple(v) if isinstance(v := group[name], list) else v for name in self.constructor_options}
+    def _given(self, group: Group) -> Group:
+        """The options that the method is derived from. A checkpoint may hold a list in place of a tuple."""
+        return {name: tuple(v) if type(v := group[name]) is list else v for name in self.constructor_options}
+
+    def _derive(self, group: Group) -> None:
+        """Derive the memories, and the weight decay, and put them where the step reads them."""
+        given = self._given(group)
         try:
-            memories, decay = derived(type(self)._named, tuple(options.items()))
+            method = type(self)._named(**given)
         except TypeError as error:
-            raise TypeError(f"{type(self).__name__} got {options!r}: {error}") from None
+            raise TypeError(f"{type(self).__name__} got {given!r}: {error}") from None
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
-        found = {**memories, "weight_decay": decay} if self._decays_by_name else memories
-        group.update(found)
-        vars(self).setdefault("_last_derived", {})[id(group)] = found
-
-    def _refuse_if_overwritten(self, group: Group) -> None:
-        """Refuse a value that someone wrote over one that follows from options, by which it would be lost."""
-        for name, derived in vars(self).get("_last_derived", {}).get(id(group), {}).items():
-            if group[name] != derived:
-                raise ValueError(
-                    f"{type(self).__name__} derives {name} from {', '.join(self.constructor_options)}, got "
-                    f"{name}={group[name]!r} in a group. Change these options, or use "
-                    f"{'MemAdam' if isinstance(self, MemAdam) else 'MemSGD'}, of which {name} is an option."
-                )
+        derived: Group = {"memory": str(method.mixture)}
+        if method.second_memory is not None:
+            derived["second_memory"] = str(method.second_memory)
+        if self._decays_by_name:
+            derived["weight_decay"] = str(method.weight_decay) if method.weight_decay.amount else 0.0
+        group.update(derived)
+        vars(self).setdefault("_last_derived", {})[id(group)] = given, derived
 
     def _check_group(self, group: Group) -> None:
-        self._derive(group, _derived)
+        self._derive(group)
         super()._check_group(group)
 
     def _look_up(self, group: Group) -> None:
-        if not torch.compiler.is_compiling():
-            self._refuse_if_overwritten(group)
-        self._derive(group, _remembered)
+        if torch.compiler.is_compiling():
+            self._derive(group)
+        else:
+            given, derived = self._last_derived.get(id(group), (None, {}))
+            for name, value in derived.items():
+                if group[name] != value:
+                    self._refuse_overwritten(group, name)
+            if self._given(group) != given:
+                self._derive(group)
         super()._look_up(group)
+
+    def _refuse_overwritten(self, group: Group, name: str) -> None:
+        """Refuse a value that was written over a derived one: deriving it again would discard it silently."""
+        raise ValueError(
+            f"{type(self).__name__} derives {name} from {', '.join(self.constructor_options)}, got "
+            f"{name}={group[name]!r} in a group. Change these options, or use "
+            f"{'MemAdam' if isinstance(self, MemAdam) else 'MemSGD'}, of which {name} is an option."
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._last_derived: dict[int, Group] = {}  # the groups are others now
+        self._last_derived: dict[int, tuple[Group, Group]] = {}  # the groups are other objects now
 
 
 class QHM(NamedMethod, MemSGD):
-    r"""Quasi-hyperbolic momentum: $x_{k+1} = x_k - \eta\,[(1-\nu)\, g_k + \nu\, m_k]$, with an average $m$ from 0.
+    r"""Quasi-hyperbolic momentum: a step along a share of the newest gradient and a share of an average.
 
-    $m_k = \beta m_{k-1} + (1-\beta)\, g_k$, $m_{-1} = 0$: the mixture `(1-nu)*inst + nu*cold*exp:beta`.
+    $x_{k+1} = x_k - \eta\,[(1-\nu)\, g_k + \nu\, m_k]$ with $m_k = \beta m_{k-1} + (1-\beta)\, g_k$, $m_{-1} = 0$: the
+    mixture `(1-nu)*inst + nu*cold*exp:beta`.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         nu: Share of the average, 0 <= nu <= 1.
-        beta: Its decay, 0 <= beta < 1.
-        weight_decay: See `MemSGD`.
-        decoupled_weight_decay: See `MemSGD`.
-        maximize: Ascend.
-        foreach: See `MemSGD`.
-        fused: See `MemSGD`.
-        capturable: See `MemSGD`.
-        differentiable: See `MemSGD`.
-        state_dtype: See `MemSGD`.
-        compiled: See `MemSGD`.
+        beta: Decay of the average, 0 <= beta < 1.
+        weight_decay, decoupled_weight_decay: See `MemSGD`.
+        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemSGD`.
 
     Example:
         >>> QHM([torch.nn.Parameter(torch.ones(1))], nu=0.7, beta=0.999).param_groups[0]["memory"]
         '0.3*inst + 0.7*cold*exp:0.999'
 
     Reference:
-        Ma and Yarats, ICLR 2019, arXiv 1810.06801. *Differs*: the average is kept corrected, and the gain of its start
-        from 0 is in the mixture; the steps are the same.
+        Ma and Yarats, ICLR 2019, arXiv 1810.06801. *Differs*: the average is kept bias-corrected, and the gain of the
+        mixture undoes the correction; the steps are the same.
     """
 
     rule: ClassVar[str] = "QHM"
@@ -137,23 +128,17 @@ class QHM(NamedMethod, MemSGD):
 
 
 class AggMo(NamedMethod, MemSGD):
-    r"""Aggregated momentum: the mean of several heavy balls, $x_{k+1} = x_k - \frac{\eta}{K} \sum_i v^i_k$.
+    r"""Aggregated momentum: a step along the mean of several heavy-ball momenta.
 
-    $v^i_k = \beta_i v^i_{k-1} + g_k$. It keeps a buffer for each $\beta_i > 0$.
+    $x_{k+1} = x_k - \frac{\eta}{K} \sum_i v^i_k$ with $v^i_k = \beta_i v^i_{k-1} + g_k$. It keeps a buffer for each
+    $\beta_i > 0$.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         betas: The momenta, each 0 <= beta < 1.
-        weight_decay: See `MemSGD`.
-        decoupled_weight_decay: See `MemSGD`.
-        maximize: Ascend.
-        foreach: See `MemSGD`.
-        fused: See `MemSGD`.
-        capturable: See `MemSGD`.
-        differentiable: See `MemSGD`.
-        state_dtype: See `MemSGD`.
-        compiled: See `MemSGD`.
+        weight_decay, decoupled_weight_decay: See `MemSGD`.
+        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemSGD`.
 
     Example:
         >>> AggMo([torch.nn.Parameter(torch.ones(1))], betas=(0.0, 0.9)).param_groups[0]["memory"]
@@ -187,31 +172,25 @@ class AggMo(NamedMethod, MemSGD):
 
 
 class AdEMAMix(NamedMethod, MemAdam):
-    r"""A fast and a slow average over the root of an average of squares, with the ramps of its authors.
+    r"""Adam with a second, slow average of gradients, and with the ramps of its authors.
 
     $$x_{k+1} = x_k - \eta \left[ \frac{\hat m_k + \alpha_k s_k}{\sqrt{\hat v_k} + \epsilon} + \lambda x_k \right],
     \qquad k = 0, 1, \dots$$
 
     $\hat m$ and $\hat v$ are Adam's averages with $\beta_1$ and $\beta_2$. The slow average,
-    $s_k = \beta_{3,k} s_{k-1} + (1-\beta_{3,k})\, g_k$, starts from 0 and is not corrected. Over the first `ramp` steps
-    $\alpha_k$ rises linearly to $\alpha$, and $\beta_{3,k}$ from $\beta_1$ to $\beta_3$ with a half-life that rises
-    linearly.
+    $s_k = \beta_{3,k} s_{k-1} + (1-\beta_{3,k})\, g_k$, starts from 0 and is not bias-corrected. Over the first `ramp`
+    steps $\alpha_k$ rises linearly to $\alpha$, and $\beta_{3,k}$ rises from $\beta_1$ to $\beta_3$ so that its
+    half-life grows linearly.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         betas: $\beta_1$ (fast), $\beta_2$ (squares) and $\beta_3$ (slow), each 0 < beta < 1.
         alpha: $\alpha$, finite and >= 0.
-        ramp: How many steps the ramps take, >= 1; its authors take all steps of the run. `None` is no ramp.
+        ramp: Number of steps of the ramps, >= 1; its authors use all steps of the run. `None` means no ramps.
         eps: Added to the root, finite and >= 0.
         weight_decay: See `MemAdam`.
-        maximize: Ascend.
-        foreach: See `MemAdam`.
-        fused: See `MemAdam`.
-        capturable: See `MemAdam`.
-        differentiable: See `MemAdam`.
-        state_dtype: See `MemAdam`.
-        compiled: See `MemAdam`.
+        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
 
     Example:
         >>> AdEMAMix([torch.nn.Parameter(torch.ones(1))], ramp=1000).param_groups[0]["memory"]
@@ -247,31 +226,25 @@ class AdEMAMix(NamedMethod, MemAdam):
 
 
 class ADana(NamedMethod, MemAdam):
-    r"""Adam with polynomial memory of both moments, a growing gain, and a weight decay that vanishes as $1/t$.
+    r"""Adam with polynomial memory in both moments, a growing gain, and a weight decay that vanishes as $1/t$.
 
     $$x_{k+1} = x_k - \eta_k \frac{g_k + (1+k)^{1-\kappa} u_k}{\sqrt{v_k} + \epsilon}
     - \frac{\eta_k}{\eta^*} \frac{\omega}{k+1} x_k, \qquad k = 0, 1, \dots$$
 
     $u_k$ and $v_k$ are the averages of gradients and squared gradients with the decays $k/(k+\delta)$: exactly
-    `Polynomial(delta)`. The schedule of the learning rate scales the weight decay, its peak $\eta^*$ does not; the peak
-    is the first `lr` unless the group has a `peak_lr`. Its authors take $\omega = 4$ and warm the learning rate up;
-    without that the first step would take away four times the weights, which is refused.
+    `Polynomial(delta)`. The learning rate schedule scales the weight decay, but its peak $\eta^*$ does not; the peak is
+    the first `lr` unless the group has a `peak_lr`. The authors use $\omega = 4$ and warm up the learning rate; without
+    a warm-up, the first step would subtract four times the weights, which is refused.
 
     Args:
         params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and > 0 at its peak; a float or a tensor with one element.
         delta: Degree of both memories, finite and > 0.
         kappa: Exponent of the gain, 0 <= kappa <= 1; at 1 the gain is constant.
-        omega: Factor of the weight decay, finite and >= 0. None by default, 4 in its source.
-        through_lr: Multiply the weight decay by the whole learning rate, as this class did before version 0.2.
+        omega: Factor of the weight decay, finite and >= 0; 0 by default, 4 in the paper.
+        through_lr: Multiply the weight decay by the full learning rate, as this class did before version 0.2.
         eps: Added to the root, finite and >= 0.
-        maximize: Ascend.
-        foreach: See `MemAdam`.
-        fused: See `MemAdam`.
-        capturable: See `MemAdam`.
-        differentiable: See `MemAdam`.
-        state_dtype: See `MemAdam`.
-        compiled: See `MemAdam`.
+        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.ones(1))
@@ -312,5 +285,5 @@ class ADana(NamedMethod, MemAdam):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for group in state.get("param_groups", ()):
-            group.setdefault("through_lr", True)  # a checkpoint that is older than the option had this decay
+            group.setdefault("through_lr", True)  # checkpoints older than the option used this decay
         super().__setstate__(state)

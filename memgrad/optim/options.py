@@ -1,4 +1,4 @@
-"""The options of parameter groups: which there are, and which values are refused."""
+"""The options of parameter groups, and which values are refused."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from memgrad.suggestions import nearest
 
 Group = dict[str, Any]
 
-# Options of other optimizers. Left in a group, they would be ignored silently.
+# Options of other optimizers. In a group they would be ignored silently.
 OPTIONS_ELSEWHERE = frozenset(
     {"alpha", "amsgrad", "beta", "betas", "centered", "dampening", "decoupled_weight_decay", "delta", "eps", "kappa"}
     | {"lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory", "viscosity", "weight_decay"}
 )
 SWITCHES = ("maximize", "capturable", "differentiable", "decoupled_weight_decay", "compiled")
 PATHS = ("foreach", "fused")  # None leaves the choice to the optimizer
-MISSPELLED = 0.8  # so similar must a key be to an option to be refused: a group may have tags of the user's own
+MISSPELLED = 0.8  # similarity to an option from which a key is refused; other keys may be the user's own tags
 
 
 def given(arguments: Mapping[str, Any], **more: Any) -> Group:
-    """The options of a constructor, from its `locals()`, by their names; they are the defaults of its groups."""
+    """The options of a constructor by name, from its `locals()`; they are the defaults of its groups."""
     return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")} | more
 
 
 def name_of(group: Group, index: int) -> str:
-    """A parameter as an error should call it: by its name if the group has names, by its index in the group if not."""
+    """How errors refer to a parameter: by its name if the group has names, otherwise by its index in the group."""
     names = group.get("param_names")
     return f"parameter {names[index]!r}" if names else f"parameter {index}"
 
 
 def refuse_unless_known(owner: str, group: Group, known: Sequence[str]) -> None:
-    """Refuse misspelt options and those of other optimizers; anything else may be a tag of the user's."""
+    """Refuse misspelled options and those of other optimizers; any other key may be a tag of the user's."""
     for option in group:
         if option in known:
             continue
@@ -51,7 +51,7 @@ def refuse_unless_known(owner: str, group: Group, known: Sequence[str]) -> None:
 
 
 def refuse_unless_switches(owner: str, group: Group) -> None:
-    """Refuse switches that are neither on nor off, and paths that exclude each other."""
+    """Refuse switches that are not booleans, and combinations of options that exclude each other."""
     for name in (*SWITCHES, *PATHS):
         value = group.get(name, False)
         if isinstance(value, np.bool_):
@@ -69,7 +69,7 @@ def refuse_unless_switches(owner: str, group: Group) -> None:
 
 
 def refuse_unless_real(owner: str, group: Group, name: str, *, tensor: bool = False, high: float = math.inf) -> None:
-    """Refuse what is not a finite number >= 0 (and < high), or a tensor with one where that is allowed."""
+    """Refuse anything except a finite number >= 0 (and < high), or, if allowed, a tensor with one such number."""
     value = group[name]
     if tensor and isinstance(value, Tensor):
         if value.numel() != 1:
@@ -87,7 +87,7 @@ def refuse_unless_real(owner: str, group: Group, name: str, *, tensor: bool = Fa
 
 
 def state_dtype(owner: str, group: Group) -> torch.dtype | None:
-    """The dtype in a group's option, which is put into its text form: plain data, for checkpoints."""
+    """The dtype in a group's option, which is replaced by its name: plain data, for checkpoints."""
     name = group["state_dtype"]
     if isinstance(name, torch.dtype):
         name = group["state_dtype"] = str(name).removeprefix("torch.")
@@ -105,7 +105,7 @@ def decay_of(text: str) -> WeightDecay:
 
 
 def complete_decay(owner: str, group: Group) -> None:
-    """Check a weight decay in text form. An independent one needs the peak of the learning rate: the first given."""
+    """Check a weight decay in text form. An independent one needs the peak learning rate, by default `lr`."""
     try:
         decay = decay_of(group["weight_decay"])
     except ValueError as error:
@@ -116,22 +116,22 @@ def complete_decay(owner: str, group: Group) -> None:
         group.setdefault("peak_lr", float(lr.item() if isinstance(lr, Tensor) else lr))
         if not 0 < peak_lr(group) < math.inf:
             raise ValueError(
-                f"{owner} with an independent weight decay needs the peak of the learning rate, finite and > 0, "
+                f"{owner} with an independent weight decay needs a peak learning rate that is finite and > 0, "
                 f"got peak_lr={peak_lr(group)!r}; give peak_lr in the group, or the peak as lr."
             )
 
 
 def peak_lr(group: Group) -> float:
-    """The peak of the learning rate, which an independent weight decay is over; OneCycleLR says its own."""
+    """The peak learning rate, which an independent weight decay is relative to; OneCycleLR stores it as `max_lr`."""
     peak: float = group["max_lr"] if "max_lr" in group else group.get("peak_lr", 1.0)
     return float(peak)
 
 
 def refuse_to_overshoot(owner: str, group: Group, k: int, lr: Any) -> None:
-    """Refuse a weight decay that would take away more than all of the weights, and turn their signs."""
+    """Refuse a weight decay that would subtract more than the weights themselves, and flip their signs."""
     share = float(decay_of(group["weight_decay"]).shrink(k, float(lr), peak_lr(group)))
     if share > 1:
         raise ValueError(
-            f"{owner} with weight_decay={group['weight_decay']!r} would take away {100 * share:.0f} % of the weights "
-            f"at step k={k}. Warm the learning rate up, which scales this decay, or choose a smaller one."
+            f"{owner} with weight_decay={group['weight_decay']!r} would subtract {100 * share:.0f} % of the weights "
+            f"at step k={k}. Warm up the learning rate, which scales this decay, or choose a smaller one."
         )

@@ -1,4 +1,4 @@
-"""How an optimizer keeps a memory or a mixture: which averages it needs, and under which names."""
+"""How an optimizer stores a memory or a mixture: which averages it keeps, and under which names."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ AVERAGES = ("average", *(f"average_{i}" for i in range(2, MOST_AVERAGES + 1)))
 
 
 class Recall(NamedTuple):
-    """What is kept of gradients: an average for each of `parts`, and nothing for the newest with its gain `instant`."""
+    """What is kept of past gradients: one average per part; the newest gradient, with gain `instant`, needs none."""
 
     parts: tuple[Part, ...]
     instant: Gain | None
     names: tuple[str, ...]
     is_memory: bool
-    """Whether it is one memory with gain 1, for which there are shorter ways."""
+    """Whether it is a single memory with gain 1, which can be updated faster."""
 
     def gains(self, k: Step) -> list[Scalar]:
         """The gain of each average at step k."""
         return [part.gain.fixed if part.gain.fixed is not None else part.gain(k, part.memory) for part in self.parts]
 
     def instant_gain(self, k: Step) -> Scalar:
-        """The gain of the newest gradient at step k; 0 where it is no part."""
+        """The gain of the newest gradient at step k; 0 if it is not a part."""
         if self.instant is None:
             return 0.0
         return self.instant.fixed if self.instant.fixed is not None else self.instant(k, _INST)
@@ -52,7 +52,7 @@ def recall_of(memory: Memory | Mixture) -> Recall:
 
 
 def memory_of(owner: str, name: str, value: Memory | Mixture | str, *, mixes: bool, scales: bool) -> Memory | Mixture:
-    """The memory in an option; a mixture where the option may `mix` memories, or `scale` one by a gain."""
+    """The memory in an option, or a mixture if the option may mix memories or scale one by a gain."""
     if not mixes and not scales:
         return as_memory(owner, name, value)
     mixture = Mixture.of(value, owner, name)
@@ -64,7 +64,7 @@ def memory_of(owner: str, name: str, value: Memory | Mixture | str, *, mixes: bo
 
 
 def is_its_text(memory: Memory | Mixture) -> bool:
-    """Whether the text form is all there is to know of a memory: not of code, nor of a class of the user's."""
+    """Whether the text form determines the memory: it is neither defined by code nor of a class of the user's."""
     try:
         return bool(parse(str(memory)) == memory)
     except (TypeError, ValueError):

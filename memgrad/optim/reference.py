@@ -1,8 +1,8 @@
-r"""The methods from their definitions, with the whole history kept: slow, exact, for reading and for testing.
+r"""The methods from their definitions, with the whole history: slow and exact, for reading and for testing.
 
 Each function takes a gradient oracle `gradient(x, k)` and returns all iterates $x_0, \dots, x_K$ as the rows of an
-array in double precision. Nothing is shared with the optimizers but the memory object: where those keep a running
-average, these sum all past gradients with `Memory.weights`.
+array in double precision. They share only the memory object with the optimizers: where those keep a running average,
+these sum all past gradients with `Memory.weights`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def heavy_ball(
         lr: Learning rate, constant.
         steps: Number of steps K.
         momentum: Constant momentum.
-        viscosity: $q$ of $\beta_h = h/(h+q)$, instead.
+        viscosity: $q$ of $\beta_h = h/(h+q)$, instead of a constant momentum.
 
     Example:
         >>> heavy_ball(lambda x, k: 1.0, [0.0], lr=1.0, momentum=0.5, steps=3).ravel()
@@ -131,7 +131,7 @@ def nesterov(
         lr: Learning rate, constant.
         steps: Number of steps K.
         momentum: Constant momentum.
-        viscosity: $q$ of $\beta_k = k/(k+q)$, instead.
+        viscosity: $q$ of $\beta_k = k/(k+q)$, instead of a constant momentum.
 
     Example:
         >>> nesterov(lambda y, k: 1.0, [1.0], lr=0.1, viscosity=3, steps=1).ravel()
@@ -168,7 +168,7 @@ def adana(
         delta: Degree of both memories.
         kappa: Exponent of the gain.
         omega: Factor of the weight decay.
-        through_lr: Whether the whole learning rate multiplies it, or the schedule over its peak.
+        through_lr: Whether it is multiplied by the full learning rate, instead of the learning rate over its peak.
         eps: Added to the root.
 
     Example:
@@ -196,7 +196,7 @@ def follow(
         x0: Start.
         lr: Learning rate, or a function of k.
         steps: Number of steps K.
-        peak_lr: The peak of the learning rate, for an independent weight decay; the largest one unless given.
+        peak_lr: The peak learning rate, for an independent weight decay; by default the largest of the run.
 
     Example:
         >>> from memgrad.method import heavy_ball as polyak

@@ -1,4 +1,4 @@
-"""Watching an optimizer: what it does to a vector of parameters and keeps for it, when it is fed given gradients."""
+"""Watching an optimizer: the steps it takes and the state it keeps for a vector of parameters under given gradients."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ Array = NDArray[np.float64]
 Make = Callable[[list[torch.nn.Parameter]], Optimizer]
 Before = Callable[[Any, int], object]
 
-LOOKED_INTO = 8  # entries of a list or dict in the state; a longer one is a history, not a buffer
+LOOKED_INTO = 8  # most entries of a list or dict in the state; a longer one is a history, not a buffer
 
 MAKING = (
-    "make_optimizer is called with a list of that one torch.nn.Parameter: let it give the optimizer what it wants "
-    "instead, as in lambda params: Optimizer([{'params': params}], lr=0.1)."
+    "make_optimizer is called with a list of that one torch.nn.Parameter: let it convert the list to what the "
+    "optimizer expects, as in lambda params: Optimizer([{'params': params}], lr=0.1)."
 )
-STEPPING = "If it needs a call or a setting before each step, make that in before_step(optimizer, k)."
+STEPPING = "If it needs a call or a setting before each step, do that in before_step(optimizer, k)."
 
-# What an error of an optimizer tells of its needs, and what helps. The first that is found in the error's text.
+# What the text of an error suggests the optimizer needs, and what helps. The first pattern that is found applies.
 NEEDS = (
     (
         r"sparse",
-        "It takes sparse gradients only: let before_step make them so, with "
+        "It takes only sparse gradients: let before_step convert them, with "
         "p = optimizer.param_groups[0]['params'][0]; p.grad = p.grad.to_sparse().",
     ),
     (
         r"\b[2-4]-?d\b|matri|\bndim|dimension|to unpack",
-        "It seems to work on whole matrices. Impulses tell nothing about these: an audit needs an optimizer that takes "
-        "a vector and updates each coordinate by its own gradients. Audit what it uses for vectors, if it has that.",
+        "It seems to work on whole matrices, about which impulses say nothing: an audit needs an optimizer that takes "
+        "a vector and updates each coordinate from its own gradients. Audit what it uses for vectors, if anything.",
     ),
     (
         r"train.?mode|\.train\(\)|eval.?mode",
-        "It wants to be switched first: do so in before_step, as with "
+        "It must be switched to training mode first: do so in before_step, as with "
         "before_step=lambda optimizer, k: optimizer.train().",
     ),
     (
         r"closure|backward|graph|grad_fn|hessian|requires? grad|differentiate",
-        "It seems to need a loss that it can differentiate by itself, and an audit has only gradients. What it needs "
-        "besides these can be set in before_step.",
+        "It seems to need a loss that it can differentiate itself, but an audit has only gradients. Whatever else it "
+        "needs can be set in before_step.",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen in one run.
+    """What was observed in one run.
 
     Args:
         optimizer: Name of its class.
         x: Row k holds the parameters before step k.
-        moved: Row k holds how far step k moved each, in units of the learning rate, against the gradient.
-        states: The same for each buffer of the parameter's shape, after the step, by name. Before it appears a buffer
-            holds nothing, 0; one that is gone again is not a number.
-        kept: The data type of each buffer, and under `step` of the parameters.
-        numbers: Single numbers in the state, as they are at last.
-        elsewhere: State that is kept in another form, and what that is.
+        moved: Row k holds how far step k moved each parameter, in units of the learning rate, against the gradient.
+        states: The same for each buffer of the parameter's shape, after the step, by name. A buffer is 0 before it
+            appears, and NaN after it has disappeared.
+        kept: The data type of each buffer and, under `step`, of the parameters.
+        numbers: Single numbers in the state, at the end.
+        elsewhere: State that is kept in another form, and a description of that form.
         resolution: Row k holds the rounding error of x, in the units of `moved`.
-        has_lr: Whether there is a learning rate; otherwise `moved` has the steps as they are.
+        has_lr: Whether there is a learning rate; otherwise `moved` has the raw steps.
     """
 
     optimizer: str
@@ -80,13 +80,13 @@ class Watched:
     has_lr: bool
 
     def values(self, name: str) -> Array | None:
-        """The steps, for the name `step`, or a buffer, `None` if there was none of that name."""
+        """The steps, for the name `step`, or a buffer; `None` if there is none of that name."""
         return self.moved if name == "step" else self.states.get(name)
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Runs an optimizer again and again, always in the same way.
+    """Runs an optimizer repeatedly, always in the same way.
 
     Args:
         make: Makes the optimizer.
@@ -101,7 +101,7 @@ class Watcher:
     dtype: torch.dtype = torch.float64
 
     def watch(self, gradients: Array, *, start: float = 0.0, held: bool = False) -> Watched:
-        """Feed gradients, row by row, to parameters that begin at `start`, and stay there if they are held."""
+        """Feed gradients, row by row, to parameters that begin at `start`; if held, each step begins there."""
         x = torch.nn.Parameter(torch.full((gradients.shape[1],), start, dtype=self.dtype, device="cpu"))
         optimizer = _make(self.make, x)
         log = _Log(x)
@@ -144,11 +144,11 @@ class Watcher:
 
 
 class AuditError(RuntimeError):
-    """An optimizer that raises an error where an audit steps it; the message says what it needs."""
+    """The optimizer raised an error during an audit; the message says what it seems to need."""
 
 
 def watcher_for(make: Make, before_step: Before | None) -> Watcher:
-    """A watcher that the optimizer lets step it: without a closure and in float64, unless it insists on others."""
+    """A watcher that works for the optimizer: without a closure and in float64 if possible."""
     optimizer = _make(make, torch.nn.Parameter(torch.zeros(3, dtype=torch.float64, device="cpu")))
     takes = [*inspect.signature(optimizer.step).parameters.values()]
     must = bool(takes) and takes[0].default is takes[0].empty and takes[0].kind is takes[0].POSITIONAL_OR_KEYWORD
@@ -167,7 +167,7 @@ def watcher_for(make: Make, before_step: Before | None) -> Watcher:
 
 
 class _Log:
-    """What is written down at each step."""
+    """What is recorded at each step."""
 
     def __init__(self, x: torch.nn.Parameter) -> None:
         self.shape = x.shape
@@ -186,7 +186,9 @@ class _Log:
         largest = torch.maximum(x.abs(), after.abs()).to(torch.float64)
         self.resolution.append(8 * torch.finfo(x.dtype).eps * largest.numpy() / lr)
         for key, value in _entries(state):
-            name = "state[step]" if key == "step" else key  # a counter, as a rule; `step` is what is done to x
+            name = (
+                "state[step]" if key == "step" else key
+            )  # usually a counter; the name `step` is used for the steps of x
             if (number := _number(value, self.shape)) is not None:
                 self.numbers[name] = number
             elif isinstance(value, Tensor) and value.shape == self.shape and _is_plain(value):
@@ -207,7 +209,7 @@ class _Log:
         return tables
 
     def is_looked_into(self, name: str) -> bool:
-        """Whether it is no entry of a list that grew too long."""
+        """Whether it is not an entry of a list that became too long."""
         return name.split("[", maxsplit=1)[0] not in self.elsewhere
 
 
@@ -241,7 +243,7 @@ def _number(value: Any, shape: torch.Size) -> float | None:
 
 
 def _other_form(value: Any) -> str | None:
-    """In words, what a state is that is no buffer and no number; `None` if it holds no numbers at all."""
+    """A description of state that is neither a buffer nor a number; `None` if it holds no numbers at all."""
     if isinstance(value, Tensor):
         return f"a tensor of the shape {tuple(value.shape)}" + ("" if _is_plain(value) else f" ({value.dtype})")
     inside = _inside(value)
@@ -273,7 +275,7 @@ def _make(make: Make, x: torch.nn.Parameter) -> Optimizer:
         ) from error
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"an audit needs a function that makes a torch optimizer, got one that makes {optimizer!r}.")
-    if callable(getattr(optimizer, "train", None)):  # Schedule-Free methods step in this mode only
+    if callable(getattr(optimizer, "train", None)):  # Schedule-Free methods can step only in this mode
         optimizer.train()  # type: ignore[attr-defined]  # found by its name
     return optimizer
 

@@ -1,4 +1,4 @@
-"""What an optimizer keeps between steps only to be fast: memory for intermediate results, and tensors cut in pieces."""
+"""What an optimizer keeps between steps for speed alone: scratch memory, and views of tensors in pieces."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from torch import Tensor
 from memgrad.optim.arithmetic import Tensors
 from memgrad.optim.buckets import Bucket
 
-# Elements per thread that all calls of a step take in turn before the next ones, so that they stay in a core's cache.
-# The best of the powers of 2 that were tried, with one thread and with two: fewer cost more calls than they save.
+# Elements per thread that all calls of a step process before the next ones, so that they stay in a core's cache. The
+# fastest power of 2 with one thread and with two: smaller pieces cost more in calls than they save.
 PIECE = 1 << 18
 _MANY_SHAPES = 64
 _MANY_CUTS = 256
 
 
 class _Cut(NamedTuple):
-    """Views of parameters and buffers in pieces, which hold as long as the tensors stay where they are."""
+    """Views of parameters and buffers in pieces, valid as long as the tensors stay at the same addresses."""
 
     place: tuple[Any, ...]
     pieces: list[tuple[slice, Tensors, tuple[Tensors, ...]]]
 
 
 class Workspace:
-    """A block of memory that every step writes over, and the pieces into which the last step has cut its tensors."""
+    """A block of scratch memory that every step overwrites, and the pieces into which the last step cut its tensors."""
 
     def __init__(self) -> None:
         self._blocks: dict[torch.dtype, Tensor] = {}
@@ -34,7 +34,7 @@ class Workspace:
         self._cuts: dict[int, _Cut] = {}
 
     def like(self, tensors: Tensors) -> Tensors:
-        """Tensors of these shapes and strides, which hold whatever an earlier step left there."""
+        """Uninitialized tensors of these shapes and strides."""
         first = tensors[0]
         if not first.is_cpu or not all(map(Tensor.is_contiguous, tensors)):
             return [torch.empty_like(t) for t in tensors]  # an accelerator has an allocator that reuses memory
@@ -50,13 +50,13 @@ class Workspace:
         total = sum(shape.numel() for shape in shapes)
         block = self._blocks.get(dtype)
         if block is None or block.numel() < total:
-            self._views.clear()  # they are of a smaller block, which is to be freed
+            self._views.clear()  # they are views of a smaller block, which is to be freed
             block = self._blocks[dtype] = torch.empty(total, dtype=dtype)
         parts = torch.split(block[:total], [shape.numel() for shape in shapes])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def pieces(self, bucket: Bucket) -> Iterator[Bucket]:
-        """The bucket in pieces of a size that stays in the cache of a CPU; views, so that steps change the tensors."""
+        """The bucket in pieces that fit into a CPU's cache, as views, so that steps change the tensors themselves."""
         size = PIECE * torch.get_num_threads()
         sizes = [t.numel() for t in bucket.x]
         lists = (bucket.x, *bucket.buffers)
@@ -64,8 +64,8 @@ class Workspace:
         if is_small or not all(all(map(Tensor.is_contiguous, tensors)) for tensors in (bucket.g, *lists)):
             yield bucket
             return
-        # Views are made again only if a tensor has moved: they take longer than the step of a small tensor. A kept view
-        # keeps its memory too, so nothing else can come to lie where it was.
+        # Views are made again only if a tensor has moved: making them takes longer than the step of a small tensor. A
+        # view keeps its memory alive, so nothing else can be allocated at its address.
         place = (size, sizes, [[t.data_ptr() for t in tensors] for tensors in lists])
         cut = self._cuts.get(id(bucket.states[0]))
         if cut is None or cut.place != place:
@@ -79,12 +79,12 @@ class Workspace:
 
 
 def _cut(tensors: Tensors, size: int) -> Tensors:
-    """The tensors, those of more than `size` elements in parts of that size."""
+    """The tensors, with those of more than `size` elements split into parts of that size."""
     return [part for t in tensors for part in ((t,) if t.numel() <= size else t.view(-1).unsafe_split(size))]
 
 
 def _pieces(lists: list[Tensors], size: int) -> list[tuple[slice, Tensors, tuple[Tensors, ...]]]:
-    """Successive tensors of each list with at most `size` elements together, and where they are in the list."""
+    """Successive tensors of each list with at most `size` elements in total, and their place in the list."""
     ends, held = [0], 0
     for i, t in enumerate(lists[0]):
         if held and held + t.numel() > size:

@@ -1,4 +1,4 @@
-"""The contract of problems: what `check_problem` tests, and what it tells a problem's author."""
+"""The contract of problems: what `check_problem` tests, and its messages to the author of a problem."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memgrad.user_code import EndedProcessError, contained
 
 SEED = 0
 ROWS = 40
-"""The most examples that a check uses: few enough to be fast, and no multiple of 7, the size of its chunks."""
+"""The largest number of examples that a check uses: small enough to be fast, and not a multiple of the chunk size 7."""
 
 
 class _Fault(Exception):  # noqa: N818  # what was found, not an error of ours
@@ -116,7 +116,7 @@ class _Subject:
         return self.problem.batch_loss(self.parameters, *(pair or self.batch))
 
     def shapes(self) -> str:
-        """What the author needs to know when the model or the loss raises."""
+        """What the author needs to know when the model or the loss raises an error."""
         inputs, targets = self.batch
         return f"Inputs were {_describe(inputs)}, targets {_describe(targets)}."
 

@@ -18,7 +18,7 @@ from memgrad.problems.models import ACTIVATIONS
 Parameters = Mapping[str, Tensor]
 
 WIDE = 128
-"""The least batch for which an explicit softmax is faster than torch's, which is tuned for small ones."""
+"""The smallest batch for which an explicit softmax is faster than torch's, which is tuned for small ones."""
 
 SAFE = (1e-25, 1e25)
 """Sums of exponentials in this range lose no precision in float32."""
@@ -117,10 +117,9 @@ def slope_of_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _softmax(z: Tensor) -> Tensor:
-    """Softmax over the units. On a CPU, for large batches, first without subtracting the largest: twice as fast.
+    """Softmax over the units. On a CPU, large batches are first tried without subtracting the maximum: twice as fast.
 
-    Where a sum of exponentials is so large or so small that this loses digits, or is not a number, it is done again as
-    usual.
+    If a sum of exponentials is so large or so small that this loses digits, or is NaN, the usual form is computed.
     """
     if z.device.type == "cpu" and z.shape[-1] >= WIDE:
         powers = z.exp()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.kinds import is_real, is_torch
+from memgrad.kinds import as_number, is_torch
 
 Floats = NDArray[np.float64]
 
@@ -103,16 +103,6 @@ def check_generator(x: Any, generator: Any) -> None:
     if not isinstance(generator, wanted):
         make = "torch.Generator().manual_seed(0)" if is_torch(x) else "numpy.random.default_rng(0)"
         raise TypeError(f"points of this kind need a generator such as {make}, got {generator!r}.")
-
-
-def as_number(owner: str, name: str, value: Any, *, least: float, excluded: bool = False) -> float:
-    """A finite number >= `least` (or > `least`) as a float, or an error that names its owner, the rule, the value."""
-    if not is_real(value):
-        raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
-    if not (math.isfinite(value) and (value > least if excluded else value >= least)):
-        rule = ">" if excluded else ">="
-        raise ValueError(f"{owner} needs a finite {name} {rule} {least:g}, got {name}={value!r}.")
-    return float(value)
 
 
 def as_count(owner: str, name: str, value: Any, *, least: int = 1) -> int:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from memgrad.kinds import as_number
 from memgrad.problems import passes
-from memgrad.problems.kinds import as_count, as_number
+from memgrad.problems.kinds import as_count
 
 Parameters = Mapping[str, Tensor]
 Pair = tuple[Tensor, Tensor]

@@ -29,7 +29,7 @@ ADVICE = (
     "runs with the same seed would start differently. Draw data from a generator with a seed of its own, such as "
     "torch.Generator().manual_seed(0) or numpy.random.default_rng(0), and let nothing depend on the order of a set."
 )
-"""What to do about a problem that differs from one build to the next."""
+"""What to do about a problem that differs between builds."""
 
 LOSS = "initial loss"
 """The part of a problem that is a number, not a digest."""
@@ -65,7 +65,7 @@ def identity(problem: Problem) -> dict[str, str]:
             rows = min(problem.batch_size, problem.examples)
             batch = (each[:rows] for each in problem.train)
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(SEED)  # dropout is for the check of the loss to find
+                torch.manual_seed(SEED)  # dropout is detected by another check
                 told[LOSS] = float(problem.batch_loss(problem.initial_parameters(SEED), *batch)).hex()
     except Exception:  # noqa: S110  # the checks of the loss say what is wrong with it
         pass
@@ -80,7 +80,7 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 def _same(name: str, one: str | None, other: str | None) -> bool:
     if name != LOSS or one is None or other is None:
         return one == other
-    # Threads and processors add in different orders: by far less than this, in float32.
+    # Threads and processors add in different orders, which changes far less than this in float32.
     return one == other or math.isclose(float.fromhex(one), float.fromhex(other), rel_tol=1e-4)
 
 
@@ -93,7 +93,7 @@ def check_by_name(name: str, *, sample: bool = False) -> Report:
         name: As `memgrad.problems.get` takes it.
         sample: Whether to use the rows that come with memgrad.
     """
-    # In other processes first: code that ends the process would end this one too, and look like success.
+    # In other processes first: code that ends the process would end this one too, which would look like success.
     repeated = None if name in NAMES or not user_code.names_code(name) else _repeated(name, sample)
     report = check_problem(get(name, sample=sample))
     return report if repeated is None else replace(report, findings=(repeated, *report.findings))
@@ -103,7 +103,7 @@ def _repeated(name: str, sample: bool) -> Finding:
     user_code.Reference.parse(name).check("a problem")
     with tempfile.TemporaryDirectory() as folder:
         places = [Path(folder) / each for each in ("first", "second")]
-        # Sets of words have another order in each process, unless this number is the same.
+        # Sets of strings have a different order in each process, unless the hash seed is the same.
         processes = [_start(name, sample, place, hash_seed=i) for i, place in enumerate(places, start=1)]
         try:
             codes = [process.wait() for process in processes]
@@ -138,7 +138,7 @@ def _start(name: str, sample: bool, place: Path, hash_seed: int) -> subprocess.P
 
 
 def _tell() -> None:
-    """The body of such a process: build the problem and write its digests to a file."""
+    """What the other process runs: build the problem and write its digests to a file."""
     name, sample, place = sys.argv[1:]
     try:
         with user_code.contained():

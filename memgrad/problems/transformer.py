@@ -105,7 +105,7 @@ def next_token_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Saved:
-    """What the backward pass of a layer needs: inputs, normalized ones with their statistics, and what came between."""
+    """What the backward pass of a layer needs: its inputs, normalized inputs with their statistics, and activations."""
 
     h: Tensor
     a: Tensor
@@ -187,7 +187,7 @@ class StackedTransformer:
         found: dict[str, Tensor],
         shape: torch.Size,
     ) -> Tensor:
-        """Add the gradients of a layer to `found`, given that in its output; return that in its input."""
+        """Add the gradients of a layer to `found`, given that of its output; return that of its input."""
         found[f"{name}.down.weight"] = torch.bmm(dh.mT, saved.up)
         dup = torch.ops.aten.threshold_backward(torch.bmm(dh, parameters[f"{name}.down.weight"]), saved.up, 0.0)
         found[f"{name}.up.weight"] = torch.bmm(dup.mT, saved.b)
@@ -200,7 +200,7 @@ class StackedTransformer:
         return dh + _normalize_back(da, saved.h, saved.a_statistics)
 
     def _attention(self, parts: Tensor, context: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Causal attention from queries, keys and values (runs, batch * context, 3 * width), and what it went by."""
+        """Causal attention of queries, keys and values (runs, batch * context, 3 * width), and its activations."""
         runs, rows, wide = parts.shape
         size = wide // 3 // self.heads
         split = parts.view(-1, context, 3, self.heads, size).permute(2, 0, 3, 1, 4).reshape(3, -1, context, size)
@@ -225,7 +225,7 @@ class StackedTransformer:
 
 
 def _places(token: Tensor, inputs: Tensor) -> Tensor:
-    """The rows of the runs' embeddings, one below the other, that tokens (runs, batch, context) stand for."""
+    """The rows that tokens (runs, batch, context) select in the embeddings of all runs, stacked vertically."""
     runs, vocabulary = token.shape[:2]
     first = torch.arange(0, runs * vocabulary, vocabulary, device=token.device, dtype=torch.int32)
     return (inputs.int() + first[:, None, None]).flatten()

@@ -31,8 +31,9 @@ from memgrad.problems.transformer import StackedTransformer, Transformer, next_t
 def covtype_softmax(*, sample: bool = False, l2: float = 1e-4) -> Problem:
     """Softmax regression on covtype: 464,809 examples, 54 features in [0, 1], 432 parameters, convex.
 
-    Open in the paper: the features are scaled to [0, 1], without which its step size 1 would diverge; the labels 1 to
-    7 are kept, because 432 = 54 x 8; the L2 term makes the problem strongly convex, which softmax alone is not.
+    What the paper leaves open: the features are scaled to [0, 1], without which its step size 1 would diverge; the
+    labels 1 to 7 are kept, because 432 = 54 x 8; the L2 term makes the problem strongly convex, which softmax alone is
+    not.
 
     Args:
         sample: Use the rows that come with memgrad.
@@ -61,10 +62,10 @@ def covtype_softmax(*, sample: bool = False, l2: float = 1e-4) -> Problem:
 def mnist_autoencoder(*, sample: bool = False, bias: bool = True) -> Problem:
     """The 784-1000-500-250-30 autoencoder on MNIST: 60,000 images, 2,837,314 parameters.
 
-    Open in the paper: the cross entropy is summed over the pixels of an image and averaged over images. With the mean
-    over the pixels, whose gradients are 784 times smaller, the largest step size of its grid does not leave the first
-    plateau in 20,000 steps, while .05, the one it found best for SGD, does with the sum. Biases are kept, PyTorch's
-    default; its count of 2,833,000 parameters is that of the weights.
+    What the paper leaves open: the cross entropy is summed over the pixels of an image and averaged over images. With
+    the mean over the pixels, whose gradients are 784 times smaller, the largest step size of its grid does not leave
+    the first plateau in 20,000 steps, while .05, the one it found best for SGD, does with the sum. Biases are kept,
+    PyTorch's default; its count of 2,833,000 parameters is that of the weights.
 
     Args:
         sample: Use the images that come with memgrad.
@@ -91,7 +92,7 @@ def mnist_autoencoder(*, sample: bool = False, bias: bool = True) -> Problem:
 def fashion_mlp(*, sample: bool = False) -> Problem:
     """The 784-128-10 tanh network on Fashion-MNIST: 60,000 images, 101,770 parameters.
 
-    Open in the paper: pixels are scaled to [0, 1] and nothing more.
+    What the paper leaves open: pixels are scaled to [0, 1] and nothing more.
 
     Args:
         sample: Use the images that come with memgrad.
@@ -118,8 +119,8 @@ def fashion_mlp(*, sample: bool = False) -> Problem:
 def cifar10_cnn(*, sample: bool = False) -> Problem:
     """The network of PyTorch's tutorial on CIFAR-10: 50,000 images, 62,006 parameters.
 
-    Open in the paper: pixels are scaled to [-1, 1], as in the tutorial; images are not augmented, because a full
-    batch must be the same each time.
+    What the paper leaves open: pixels are scaled to [-1, 1], as in the tutorial; images are not augmented, because a
+    full batch must be the same each time.
 
     Args:
         sample: Use the images that come with memgrad.

@@ -131,16 +131,19 @@ def assume(owner: str, statement: str, value: float, limit: float, *, otherwise:
     return f"{statement} ({value:.6g} {relation} {limit:.6g})"
 
 
-def assume_growth(owner: str, letter: str, constant: float, gap: float, distance: float) -> str:
-    """The statement that a function that grows like constant/2 |x - x*|^2 can have these starting values."""
-    return assume(
-        owner,
-        f"gap >= {letter}/2 distance^2",
-        gap,
-        constant / 2 * distance**2,
-        otherwise=f"no function with {letter} = {constant:g} has such a start; give gap = f(x0) - f* and distance = "
-        f"|x0 - x*| of the same x0, or a smaller {letter}",
+def assume_start(owner: str, statement: str, gap: float, limit: float, has: str, change: str) -> str:
+    """The statement that some function that `has` a property can have the gap f(x0) - f* at the distance |x0 - x*|."""
+    way_out = (
+        f"no function with {has} has such a start; give gap = f(x0) - f* and distance = |x0 - x*| of the same x0, or "
+        f"a {change}"
     )
+    return assume(owner, statement, gap, limit, otherwise=way_out)
+
+
+def assume_growth(owner: str, letter: str, constant: float, gap: float, distance: float) -> str:
+    """The same for a function that grows at least like constant/2 |x - x*|^2."""
+    has, limit = f"{letter} = {constant:g}", constant / 2 * distance**2
+    return assume_start(owner, f"gap >= {letter}/2 distance^2", gap, limit, has, f"smaller {letter}")
 
 
 def noise_given(noise: float) -> str:

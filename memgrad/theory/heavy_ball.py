@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from memgrad.theory.bound import Bound, assume, covariance_given
+from memgrad.theory.bound import Bound, assume, assume_start, covariance_given
 from memgrad.theory.quantities import numbers, steps
 
 AVERAGE = "E f(mean of x_0, ..., x_k) - f*"
@@ -105,9 +105,7 @@ def heavy_ball(
         dimension: $d \ge 1$.
 
     Example:
-        >>> heavy_ball(
-        ...     k=99, lr=0.5, momentum=0.5, smoothness=1, distance=1, gap=0.5, noise=0, dimension=1
-        ... ).value
+        >>> heavy_ball(k=99, lr=0.5, momentum=0.5, smoothness=1, distance=1, gap=0.5, noise=0, dimension=1).value
         0.01
 
     Reference:
@@ -115,25 +113,12 @@ def heavy_ball(
         $\frac{L}{2} |x_0 - x^*|^2$ for the gap and no noise.
     """
     k = steps("heavy_ball", k)
-    lr, beta, big, distance, gap, noise, d = numbers(
-        "heavy_ball",
-        lr=lr,
-        momentum=momentum,
-        smoothness=smoothness,
-        distance=distance,
-        gap=gap,
-        noise=noise,
-        dimension=dimension,
-    )
+    lr, beta, big = numbers("heavy_ball", lr=lr, momentum=momentum, smoothness=smoothness)
+    distance, gap, noise, d = numbers("heavy_ball", distance=distance, gap=gap, noise=noise, dimension=dimension)
     checked = (
         assume("heavy_ball", "lr <= (1-beta)/L", lr, (1 - beta) / big, otherwise="take a smaller lr or momentum"),
-        assume(
-            "heavy_ball",
-            "gap <= L/2 distance^2",
-            gap,
-            big / 2 * distance**2,
-            otherwise=f"no function with L = {big:g} has such a start; give gap = f(x0) - f* and distance = |x0 - x*| "
-            f"of the same x0, or a larger smoothness",
+        assume_start(
+            "heavy_ball", "gap <= L/2 distance^2", gap, big / 2 * distance**2, f"L = {big:g}", "larger smoothness"
         ),
     )
     return Bound(
@@ -180,33 +165,19 @@ def heavy_ball_bounded(
         dimension: $d \ge 1$.
 
     Example:
-        >>> heavy_ball_bounded(
-        ...     k=99, lr=0.1, momentum=0.5, gradient=1, distance=1, gap=1, noise=0, dimension=1
-        ... ).value
+        >>> heavy_ball_bounded(k=99, lr=0.1, momentum=0.5, gradient=1, distance=1, gap=1, noise=0, dimension=1).value
         0.135
 
     Reference:
         UAI 2019, Table 1; Yang, Lin and Li, *Unified convergence analysis of stochastic momentum methods*, 2016.
     """
     k = steps("heavy_ball_bounded", k)
-    lr, beta, big, distance, gap, noise, d = numbers(
-        "heavy_ball_bounded",
-        lr=lr,
-        momentum=momentum,
-        gradient=gradient,
-        distance=distance,
-        gap=gap,
-        noise=noise,
-        dimension=dimension,
+    lr, beta, big = numbers("heavy_ball_bounded", lr=lr, momentum=momentum, gradient=gradient)
+    distance, gap, noise, d = numbers(
+        "heavy_ball_bounded", distance=distance, gap=gap, noise=noise, dimension=dimension
     )
-    checked = assume(
-        "heavy_ball_bounded",
-        "gap <= G distance",
-        gap,
-        big * distance,
-        otherwise=f"no function with |gradient| <= {big:g} has such a start; give a larger gradient, or the gap and "
-        f"the distance of the same x0",
-    )
+    has, statement = f"|gradient| <= {big:g}", "gap <= G distance"
+    checked = assume_start("heavy_ball_bounded", statement, gap, big * distance, has, "larger gradient")
     return Bound(
         name="heavy_ball_bounded",
         about=AVERAGE,
@@ -252,25 +223,18 @@ def heavy_ball_gradient(
         dimension: $d \ge 1$.
 
     Example:
-        >>> heavy_ball_gradient(
+        >>> bound = heavy_ball_gradient(
         ...     k=99, lr=0.25, momentum=0.5, smoothness=1, gradient=0, gap=1, noise=0, dimension=1
-        ... ).value
+        ... )
+        >>> bound.value
         0.04
 
     Reference:
         UAI 2019, Table 1; Yang, Lin and Li, *Unified convergence analysis of stochastic momentum methods*, 2016.
     """
     k = steps("heavy_ball_gradient", k)
-    lr, beta, big, slope, gap, noise, d = numbers(
-        "heavy_ball_gradient",
-        lr=lr,
-        momentum=momentum,
-        smoothness=smoothness,
-        gradient=gradient,
-        gap=gap,
-        noise=noise,
-        dimension=dimension,
-    )
+    lr, beta, big = numbers("heavy_ball_gradient", lr=lr, momentum=momentum, smoothness=smoothness)
+    slope, gap, noise, d = numbers("heavy_ball_gradient", gradient=gradient, gap=gap, noise=noise, dimension=dimension)
     limit = (1 - beta) / (2 * big)
     checked = assume("heavy_ball_gradient", "lr <= (1-beta)/(2L)", lr, limit, otherwise="take a smaller lr or momentum")
     s = lr / (1 - beta)  # the step of x_k + beta/(1-beta) (x_k - x_{k-1}), which moves like plain SGD

@@ -56,15 +56,9 @@ def exponential_general(
         UAI 2019, Proposition D.5. *Differs*: the factor $1 - e^{-\gamma t}$ of the ball is in the proof, not in the
         statement; the proof's own slips are errata 36 and 37.
     """
-    alpha, growth, distance, gap, noise, d, tau = numbers(
-        "exponential_general",
-        alpha=alpha,
-        growth=growth,
-        distance=distance,
-        gap=gap,
-        noise=noise,
-        dimension=dimension,
-        tau=tau,
+    alpha, growth, tau = numbers("exponential_general", alpha=alpha, growth=growth, tau=tau)
+    distance, gap, noise, d = numbers(
+        "exponential_general", distance=distance, gap=gap, noise=noise, dimension=dimension
     )
     g = best_gamma(alpha=alpha, growth=growth, tau=tau, tight=tight)
     t = times("exponential_general", t)
@@ -121,20 +115,10 @@ def exponential_strongly_convex(
     Reference:
         UAI 2019, Theorem D.7. *Differs*: the ball's factor $1 - e^{-\gamma t}$ is in the proof, not in the statement.
     """
-    (alpha, mu) = numbers("exponential_strongly_convex", alpha=alpha, strong_convexity=strong_convexity)
-    return _strongly_convex(
-        "exponential_strongly_convex",
-        "UAI 2019, Theorem D.7",
-        alpha,
-        t=t,
-        alpha=alpha,
-        mu=mu,
-        distance=distance,
-        gap=gap,
-        noise=noise,
-        dimension=dimension,
-        tight=tight,
-    )
+    owner, theorem = "exponential_strongly_convex", "UAI 2019, Theorem D.7"
+    alpha, mu = numbers(owner, alpha=alpha, strong_convexity=strong_convexity)
+    start = numbers(owner, distance=distance, gap=gap, noise=noise, dimension=dimension)
+    return _strongly_convex(owner, theorem, t, alpha, mu, start, scale=alpha, tight=tight)
 
 
 def heavy_ball_strongly_convex(
@@ -178,38 +162,17 @@ def heavy_ball_strongly_convex(
         UAI 2019, Theorem D.8. *Differs*: the printed ball has a factor $\alpha$ too many and is violated (erratum 38);
         the factor $1 - e^{-\gamma t}$ is in the proof, not in the statement.
     """
-    (alpha, mu) = numbers("heavy_ball_strongly_convex", alpha=alpha, strong_convexity=strong_convexity)
-    return _strongly_convex(
-        "heavy_ball_strongly_convex",
-        "UAI 2019, Theorem D.8, with its ball corrected (erratum 38)",
-        1.0,
-        t=t,
-        alpha=alpha,
-        mu=mu,
-        distance=distance,
-        gap=gap,
-        noise=noise,
-        dimension=dimension,
-        tight=tight,
-    )
+    owner, theorem = "heavy_ball_strongly_convex", "UAI 2019, Theorem D.8, with its ball corrected (erratum 38)"
+    alpha, mu = numbers(owner, alpha=alpha, strong_convexity=strong_convexity)
+    start = numbers(owner, distance=distance, gap=gap, noise=noise, dimension=dimension)
+    return _strongly_convex(owner, theorem, t, alpha, mu, start, scale=1.0, tight=tight)
 
 
 def _strongly_convex(
-    owner: str,
-    theorem: str,
-    scale: float,
-    *,
-    t: Any,
-    alpha: float,
-    mu: float,
-    distance: float,
-    gap: float,
-    noise: float,
-    dimension: int,
-    tight: bool,
+    owner: str, theorem: str, t: Any, alpha: float, mu: float, start: tuple[float, ...], *, scale: float, tight: bool
 ) -> Bound:
     """Proposition D.5 for f~ = scale f and sigma~ = scale sigma, divided by the scale."""
-    distance, gap, noise, d = numbers(owner, distance=distance, gap=gap, noise=noise, dimension=dimension)
+    distance, gap, noise, d = start
     checked = assume_growth(owner, "mu", mu, gap, distance)
     t = times(owner, t)
     g = best_gamma(alpha=alpha, growth=scale * mu, tight=tight)

@@ -14,12 +14,13 @@ Where to find what::
     state                   what is kept between steps
 """
 
+from memgrad.deprecation import deprecated_names
 from memgrad.extras import require
 
 require("memgrad.transforms", extra="jax", modules=("jax", "optax"))
 
 # After the check, so that a missing jax is named.
-from memgrad.transforms.averages import average_iterates, memory_average  # noqa: E402, F401  # the second is deprecated
+from memgrad.transforms.averages import average_iterates  # noqa: E402
 from memgrad.transforms.method import from_method, scale_by_method  # noqa: E402
 from memgrad.transforms.named import adana, memadam, memsgd, polyadam  # noqa: E402
 from memgrad.transforms.scaling import scale_by_memory, scale_by_memory_adam  # noqa: E402
@@ -39,3 +40,5 @@ __all__ = [
     "scale_by_memory_adam",
     "scale_by_method",
 ]
+
+__getattr__ = deprecated_names(__name__, {"memory_average": "memgrad.transforms.average_iterates"})

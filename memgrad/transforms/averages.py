@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax.numpy as jnp
@@ -53,20 +52,3 @@ def average_iterates(
         return updates, MemoryState(optax.safe_increment(state.count), average)
 
     return optax.GradientTransformationExtraArgs(init, update)
-
-
-def memory_average(
-    memory: Memory | str, *, accumulator_dtype: Any | None = None
-) -> optax.GradientTransformationExtraArgs:
-    """The old name of `average_iterates`; `memgrad.memory_average` is for PyTorch.
-
-    Args:
-        memory: See `average_iterates`.
-        accumulator_dtype: See `average_iterates`.
-    """
-    warnings.warn(
-        "memgrad.transforms.memory_average is called average_iterates now; memgrad.memory_average is for PyTorch.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return average_iterates(memory, accumulator_dtype=accumulator_dtype)

@@ -15,7 +15,7 @@ from scipy.integrate import quad
 from scipy.special import spence
 
 from memgrad.dynamics import AmplifiedFlow, Equation, ExponentialFlow, GradientFlow, HeavyBallFlow, MemoryFlow
-from memgrad.dynamics.kicks import Kick, overlap
+from memgrad.dynamics.kicks import Kick, points
 from memgrad.dynamics.viscosity import HyperbolicViscosity
 from memgrad.memory import Exponential, Logarithmic, Memory, Polynomial, Sampled, Stretched
 
@@ -291,6 +291,12 @@ def test_the_excess_noise_of_degree_three_is_that_of_the_paper_s_first_steps() -
 
 
 # --- two equations ---------------------------------------------------------------------------------------------------
+
+
+def overlap(push: Callable[..., Any], other: Callable[..., Any], t0: Any, t1: Any) -> Any:
+    """The covariance of two equations' kicks by the same Brownian motion, as the integrators compute it."""
+    s, ds = points(t0, t1)
+    return np.sum(push(s, t1[..., None]) * other(s, t1[..., None]) * ds, axis=-1)
 
 
 @pytest.mark.parametrize("p", [0.6, 1.0, 3.0, 100.0])

@@ -80,8 +80,8 @@ def test_factors_rise_to_one_then_fall_to_the_floor_and_have_a_text_form(
         ("linear(decay=0.5)", "has no decay"),
         ("constant(floor=0.5)", "has no floor"),
         ("cosine(floor=2)", "0 <= floor <= 1, got floor=2.0"),
-        ("linear(", "is no schedule"),
-        ("", "is no schedule"),
+        ("linear(", "is not a schedule"),
+        ("", "is not a schedule"),
     ],
 )
 def test_what_is_no_schedule_is_refused_in_words(text: str, words: str) -> None:

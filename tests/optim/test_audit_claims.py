@@ -80,7 +80,7 @@ def test_a_sum_that_starts_from_something_is_found_beside_it() -> None:
     assert np.allclose(found.buffers["sum"].weights, np.where(AGE >= 0, 1.0, 0.0), rtol=1e-12)
     assert found.buffers["sum"].offset is not None
     assert np.allclose(found.buffers["sum"].offset, 0.25)
-    assert "beside 0.25 at the last step that no gradient gave" in str(found)
+    assert "plus 0.25 at the last step that does not come from gradients" in str(found)
 
 
 # --- rounding --------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_a_state_in_bfloat16_is_found_to_its_precision_and_that_is_said() -> Non
     fit = found.found.fit
     assert fit is not None
     assert fit.low <= 0.9 <= fit.high
-    assert "rounded: this holds to a relative 0.0" in str(found)
+    assert "rounded: this holds only to a relative error of 0.0" in str(found)
     assert "kept in torch.bfloat16" in str(found)
 
 
@@ -194,7 +194,7 @@ def test_velocities_in_a_dict_are_found_one_by_one() -> None:
 
 
 def test_a_long_history_and_tensors_of_another_shape_are_said_to_be_there() -> None:
-    assert audit(nasty.LongHistory, STEPS).unidentified["history"] == "is a deque of 20 entries: not looked into"
+    assert audit(nasty.LongHistory, STEPS).unidentified["history"] == "is a deque of 20 entries: not inspected"
     shape = re.escape("is a tensor of the shape (2, ")
     assert re.match(shape, audit(nasty.OtherShape, STEPS).unidentified["both"])
 
@@ -223,19 +223,19 @@ def test_a_buffer_called_step_is_not_mixed_up_with_the_step() -> None:
     assert np.allclose(found.buffers["state[step]"].weights, averaged(0.9), atol=1e-14)
 
 
-# --- chance, and coordinates that mix --------------------------------------------------------------------------------
+# --- randomness, and coordinates that mix ----------------------------------------------------------------------------
 
 
-def test_chance_is_noted_and_leaves_the_callers_generator_alone() -> None:
+def test_randomness_is_noted_and_leaves_the_callers_generator_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
     found = audit(nasty.Noisy, STEPS)
     assert torch.equal(torch.rand(2), expected)
-    assert any(note.startswith("chance") for note in found.notes)
+    assert any(note.startswith("randomness") for note in found.notes)
     assert found.step is None
     assert not found.buffers
-    assert "differ by chance" in found.unidentified["buffer"]
+    assert "differ randomly" in found.unidentified["buffer"]
 
 
 def test_coordinates_that_mix_are_noted() -> None:

@@ -66,7 +66,7 @@ def test_two_steps_do_not_tell_families_apart_and_that_is_said() -> None:
     assert found is not None
     names = {str(fit) for fit in (found.found.fit, *found.found.others)}
     assert names == {"poly:2", "exp:0.5"}
-    assert "cannot be told from exp:0.5 over 2 steps, watch more steps" in str(found)
+    assert "cannot be distinguished from exp:0.5 over 2 steps; audit more steps" in str(found)
 
 
 def test_beyond_what_can_be_told_the_answer_is_the_limit_or_one_sided() -> None:

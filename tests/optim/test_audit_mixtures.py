@@ -70,7 +70,7 @@ def test_a_step_is_the_mixture_of_its_definition(name: str) -> None:
     assert found.mixture.distance < 1e-9
     assert not found.mixture.others
     assert text in str(found)
-    assert "in a way of its own" not in str(found)
+    assert "unlike any known memory" not in str(found)
 
 
 @pytest.mark.parametrize("beta", [0.9, 0.999])
@@ -161,7 +161,7 @@ def test_what_no_mixture_of_these_families_is_is_not_called_one(text: str) -> No
     found = audit(lambda params: MemSGD(params, lr=0.1, memory=text), 50).step
     assert found is not None
     assert found.mixture is None
-    assert "in a way of its own; nearest is" in str(found)
+    assert "unlike any known memory; nearest is" in str(found)
 
 
 def test_three_averages_are_not_called_two() -> None:
@@ -241,4 +241,4 @@ def test_mixtures_that_fit_as_well_are_named_beside() -> None:
     assert found.mixture is not None
     vars(found)["mixture"] = replace(found.mixture, others=(Mixture.parse("inst + 2*exp:0.5"),))
     line = str(found).splitlines()[0]
-    assert "as inst + 2*poly:3, off by 0.00 %; cannot be told from inst + 2*exp:0.5 over 30 steps" in line
+    assert "as inst + 2*poly:3, off by 0.00 %; cannot be distinguished from inst + 2*exp:0.5 over 30 steps" in line

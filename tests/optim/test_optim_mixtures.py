@@ -369,7 +369,7 @@ def test_a_decay_of_more_than_all_is_refused_before_anything_is_changed() -> Non
     x = torch.nn.Parameter(torch.ones(2))
     optimizer = ADana([x], lr=0.1, omega=4.0)
     x.grad = torch.ones(2)
-    with pytest.raises(ValueError, match=r"take away 400 % of the weights at step k=0. Warm the learning rate up"):
+    with pytest.raises(ValueError, match=r"subtract 400 % of the weights at step k=0. Warm up the learning rate"):
         optimizer.step()
     assert torch.equal(x.data, torch.ones(2))
     warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: min((k + 1) / 100, 1))

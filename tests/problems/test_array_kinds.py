@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from memgrad.problems.kinds import as_count, as_number, as_points, as_vector, diagonal, repeated, scaled, weighted_sum
+from memgrad.kinds import as_number
+from memgrad.problems.kinds import as_count, as_points, as_vector, diagonal, repeated, scaled, weighted_sum
 
 
 # Below and above a thousand rows; blocks of 1024 // d rows that come out even, or leave one row or all but one.

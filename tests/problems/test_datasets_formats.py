@@ -357,7 +357,7 @@ def test_incomplete_and_damaged_cifar_files_are_refused(
 def test_sheets_of_another_width_are_refused() -> None:
     file = io.BytesIO()
     Image.new("RGB", (5, 1)).save(file, "PNG")
-    with pytest.raises(ValueError, match="4 RGB pixels a row, got 5 RGB ones"):
+    with pytest.raises(ValueError, match="4 RGB pixels per row, got 5 RGB ones"):
         formats.sheet(file.getvalue(), (3, 2, 2))
 
 

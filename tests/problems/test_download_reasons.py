@@ -24,8 +24,8 @@ def answer(status: int, reason: str) -> requests.Response:
     [
         (requests.HTTPError(response=answer(404, "Not Found")), f"data.example answers 404 Not Found for {URL}."),
         (requests.exceptions.ProxyError(), "the proxy does not connect to data.example."),
-        (requests.ConnectTimeout(), "data.example does not answer."),
-        (requests.ReadTimeout(), "data.example does not answer."),
+        (requests.ConnectTimeout(), "data.example does not respond."),
+        (requests.ReadTimeout(), "data.example does not respond."),
         (requests.ConnectionError(), "no connection to data.example."),
         (
             requests.exceptions.ChunkedEncodingError(),

@@ -293,7 +293,7 @@ def test_the_local_constant_of_the_quartic_is_the_papers() -> None:
 
 
 def test_the_old_name_of_the_minimizer_works_and_warns() -> None:
-    with pytest.warns(DeprecationWarning, match=r"minimiser is deprecated; use Objective\.minimizer"):
+    with pytest.warns(DeprecationWarning, match="minimiser is deprecated; use minimizer"):
         assert np.array_equal(Objective.parse("su").minimiser, [0.0, 0.0])
 
 

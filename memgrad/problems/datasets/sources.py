@@ -1,4 +1,4 @@
-"""Where data sets come from, in the order in which it is tried: a folder, the publisher, package registries."""
+"""Where data sets come from, in the order in which sources are tried: a folder, the publisher, package registries."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ logger = logging.getLogger("memgrad.datasets")
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
 
 
-class DatasetUnavailable(OSError):  # noqa: N818  # what it says is the state of affairs
-    """No source has the data set; the message says what each answered, and the ways out."""
+class DatasetUnavailable(OSError):  # noqa: N818  # the name states what is wrong
+    """No source has the data set; the message lists what each source reported, and what to do."""
 
 
 def first(entry: Entry, *, folder: Path | None, work: Path, progress: ByteProgress) -> Arrays:
@@ -104,7 +104,7 @@ def from_package(entry: Entry, package: Package, work: Path, progress: ByteProgr
 
 @contextmanager
 def _emptied(folder: Path) -> Iterator[Path]:
-    """A folder that is empty before and gone afterwards, also if an earlier process was killed."""
+    """A folder that is emptied before use and removed afterwards, even if an earlier process was killed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:

@@ -91,7 +91,7 @@ def digest_of_text(name: str) -> str:
 
 
 def _read(name: str) -> bytes:
-    """The bytes of the user's own text; refused if it is none."""
+    """The bytes of the user's own text file, or an error if it is not a text."""
     path = Path(name).expanduser()
     if not path.exists() and os.sep not in name and not path.suffix:
         from memgrad.suggestions import did_you_mean
@@ -128,6 +128,6 @@ def _with_samples() -> tuple[str, ...]:
 
 def _split(name: str, content: formats.Integers, *, is_sample: bool = False) -> Text:
     held = int(HELD_OUT * len(content))
-    text = np.array(content, dtype=np.uint8)  # a copy, which can be written to, as torch asks for
+    text = np.array(content, dtype=np.uint8)  # a writable copy, which torch requires
     end = len(text) - 2 * held
     return Text(name, text[:end], text[end : end + held], text[end + held :], is_sample)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from memgrad.problems.kinds import Floats, as_number, as_points, like, namespace_of, normals, repeated
+from memgrad.deprecation import renamed
+from memgrad.kinds import as_number
+from memgrad.problems.kinds import Floats, as_points, like, namespace_of, normals, repeated
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -62,11 +63,7 @@ class Objective(ABC):
     def minimizer(self) -> Floats | None:
         """A minimizer $x^*$, or None where there is none."""
 
-    @property
-    def minimiser(self) -> Floats | None:
-        """Deprecated: use `minimizer`."""
-        warnings.warn("Objective.minimiser is deprecated; use Objective.minimizer.", DeprecationWarning, stacklevel=2)
-        return self.minimizer
+    minimiser = renamed("minimiser", "minimizer")
 
     @property
     @abstractmethod
@@ -210,6 +207,8 @@ class QuadraticForm(Objective):
     Then $\langle \nabla f(x), x - x^* \rangle = (x - x^*)^T H (x - x^*) = 2\,(f(x) - f^*)$: `tau` is exactly 2.
     """
 
+    tau = 2.0
+
     @property
     @abstractmethod
     def _matrix(self) -> Floats:
@@ -239,11 +238,6 @@ class QuadraticForm(Objective):
     def mu(self) -> float:
         """The smallest eigenvalue of H."""
         return max(0.0, float(np.linalg.eigvalsh(self._matrix)[0]))
-
-    @property
-    def tau(self) -> float:
-        """2, as for every quadratic."""
-        return 2.0
 
     def _value(self, x: Any) -> Any:
         y = x - like(x, self._bottom[0])

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from memgrad.kinds import as_number
 from memgrad.problems.kinds import (
     Floats,
     as_count,
-    as_number,
     as_vector,
     diagonal,
     like,
@@ -27,15 +27,12 @@ from memgrad.problems.objectives.base import LOG_2, Matrix, Synthetic, as_matrix
 class _AtOrigin(Synthetic):
     """An objective whose minimum is 0, at the origin."""
 
+    minimum = 0.0
+
     @property
     def minimizer(self) -> Floats:
         """The origin."""
         return np.zeros(self.dimension)
-
-    @property
-    def minimum(self) -> float:
-        """0."""
-        return 0.0
 
 
 @final
@@ -64,6 +61,7 @@ class Quadratic(_AtOrigin):
     family: ClassVar[str] = "quadratic"
     example: ClassVar[str] = "quadratic:1,0.1"
     formula: ClassVar[str] = "sum_i lambda_i x_i^2 / 2"
+    tau = 2.0
 
     def __post_init__(self) -> None:
         self._set(spectrum=as_vector("Quadratic", "spectrum", self.spectrum, least=0.0))
@@ -93,11 +91,6 @@ class Quadratic(_AtOrigin):
     def mu(self) -> float:
         """The smallest eigenvalue."""
         return min(self.spectrum)
-
-    @property
-    def tau(self) -> float:
-        """2, as for every quadratic."""
-        return 2.0
 
     @cached_property
     def _eigenvalues(self) -> Floats:
@@ -150,6 +143,8 @@ class Quartic(_AtOrigin):
     family: ClassVar[str] = "quartic"
     example: ClassVar[str] = "quartic:0.8,0.4"
     formula: ClassVar[str] = "sum_i c_i x_i^4"
+    mu = 0.0  # the Hessian vanishes at the minimizer
+    tau = 4.0  # the degree
 
     def __post_init__(self) -> None:
         self._set(coefficients=as_vector("Quartic", "coefficients", self.coefficients, least=0.0))
@@ -174,16 +169,6 @@ class Quartic(_AtOrigin):
         """
         return 12 * as_number("Quartic", "radius", radius, least=0.0, excluded=True) ** 2 * max(self.coefficients)
 
-    @property
-    def mu(self) -> float:
-        """0: the Hessian vanishes at the minimizer."""
-        return 0.0
-
-    @property
-    def tau(self) -> float:
-        """4, the degree."""
-        return 4.0
-
     @cached_property
     def _c(self) -> Floats:
         return np.asarray(self.coefficients)
@@ -202,20 +187,9 @@ class Quartic(_AtOrigin):
 class _Valley(_AtOrigin):
     r"""A sum over the coordinates of one convex function with slope in $[-s, s]$ and curvature in $[0, 1]$."""
 
-    @property
-    def L(self) -> float:  # noqa: N802
-        """1, the curvature at the origin."""
-        return 1.0
-
-    @property
-    def mu(self) -> float:
-        """0: the curvature vanishes far from the origin."""
-        return 0.0
-
-    @property
-    def tau(self) -> float:
-        r"""1, approached far from the origin, where f grows like $|x|$."""
-        return 1.0
+    L = 1.0  # the curvature at the origin
+    mu = 0.0  # the curvature vanishes far from the origin
+    tau = 1.0  # approached far from the origin, where f grows like |x|
 
 
 @final
@@ -329,6 +303,8 @@ class ConstantGradient(Synthetic):
     family: ClassVar[str] = "constant"
     example: ClassVar[str] = "constant:1"
     formula: ClassVar[str] = "sum_i c_i x_i"
+    L = 0.0
+    mu = 0.0
 
     def __post_init__(self) -> None:
         self._set(slope=as_vector("ConstantGradient", "slope", self.slope, least=-math.inf))
@@ -348,16 +324,6 @@ class ConstantGradient(Synthetic):
     def minimum(self) -> float:
         """Minus infinity, unless the slope is 0."""
         return -math.inf if any(self.slope) else 0.0
-
-    @property
-    def L(self) -> float:  # noqa: N802
-        """0: the gradient does not change."""
-        return 0.0
-
-    @property
-    def mu(self) -> float:
-        """0: there is no curvature."""
-        return 0.0
 
     @property
     def tau(self) -> float | None:

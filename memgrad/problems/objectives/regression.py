@@ -10,7 +10,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from memgrad.problems.kinds import Floats, as_count, as_number, indices, like, namespace_of, normals, repeated
+from memgrad.kinds import as_number
+from memgrad.problems.kinds import Floats, as_count, indices, like, namespace_of, normals, repeated
 from memgrad.problems.objectives.base import Objective, QuadraticForm
 
 
