@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from memgrad.deprecation import deprecated_names
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 LEVEL = 0.95
 """The probability with which an interval contains the true value."""

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate, interval, t_quantile
-
-Array = NDArray[np.float64]
 
 
 @final

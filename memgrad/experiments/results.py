@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
-from memgrad.experiments.comparison import Array, Comparison, Curve, first_at
+from memgrad.experiments.comparison import Comparison, Curve, first_at
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.chunk import Rows
 from memgrad.experiments.storing.store import Store
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate, holm, interval, paired_difference, paired_p_value
 
 RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]

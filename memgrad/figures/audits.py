@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
 from memgrad.figures.style import EXACT, drawing
+from memgrad.kinds import Array
 from memgrad.memory import Memory
-
-Array = NDArray[np.float64]
 
 ROUNDING = 1e-9  # of the largest weight; what is below it has no sign
 

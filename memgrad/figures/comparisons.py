@@ -9,15 +9,13 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
 from memgrad.figures.style import SMALL, as_label, drawing, settings_below
+from memgrad.kinds import Array
 
 if TYPE_CHECKING:
     from memgrad.experiments.results import Results
-
-Array = NDArray[np.float64]
 
 
 def comparison(

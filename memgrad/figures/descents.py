@@ -7,13 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
 from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
+from memgrad.kinds import Array
 from memgrad.statistics import NORMAL_QUANTILE
-
-Array = NDArray[np.float64]
 
 
 def amplification(

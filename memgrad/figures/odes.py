@@ -9,12 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import METHODS
 from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 @dataclass(frozen=True, eq=False)

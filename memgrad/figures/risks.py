@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
 from memgrad.figures.style import drawing, settings_below
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate
-
-Array = NDArray[np.float64]
 
 
 @final

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
 from memgrad.figures.style import SMALL, drawing, settings_below
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 def smoothing(

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
 from memgrad.figures.style import ALARM, SMALL, drawing, log_ticks, settings_below, thousands, warn
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 HEADROOM = 1.5
 """Curves that diverge are cut at this multiple of the largest value of the others."""

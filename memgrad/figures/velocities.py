@@ -9,13 +9,11 @@ from typing import Any, final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import lines, styles
 from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
+from memgrad.kinds import Array
 from memgrad.statistics import NORMAL_QUANTILE
-
-Array = NDArray[np.float64]
 
 
 @final

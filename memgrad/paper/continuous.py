@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.dynamics import HeavyBallFlow, MemoryFlow, SecondOrder, moments, simulate_together, solve, time_warp
+from memgrad.kinds import Array
 from memgrad.memory import Polynomial
 from memgrad.memory.passport import Progress
 from memgrad.paper.progress import stage
@@ -20,8 +21,6 @@ from memgrad.paper.settings import (
 )
 from memgrad.problems.objectives import ConstantGradient, Objective, Quadratic
 from memgrad.tables import Columns
-
-Array = NDArray[np.float64]
 
 MEMORY, NESTEROV = "memory", "nesterov"
 """The two methods compared in all experiments here, in this order."""

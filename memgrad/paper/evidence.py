@@ -20,12 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
 from memgrad.paper.rules import Case, Finding, Kind, Status, compare, decided
 from memgrad.paper.scales import Scale, tuning_of
 from memgrad.statistics import Estimate, paired_difference
-
-Array = NDArray[np.float64]
 
 SGD, HB = "SGD", "HB"
 LONG = ("MemSGD p=2", "MemSGD p=4")

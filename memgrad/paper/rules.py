@@ -16,11 +16,11 @@ from types import MappingProxyType
 from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate, interval, t_quantile
 
-Array = NDArray[np.float64]
 Kind = Literal["less", "more", "not less", "not more", "equal"]
 Status = Literal["contradicted", "open", "supported", "another regime"]
 

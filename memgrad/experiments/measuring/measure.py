@@ -9,18 +9,15 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from memgrad.dynamics import fit_exponent
 from memgrad.experiments.measuring.lanczos import Ritz, lanczos
 from memgrad.experiments.measuring.products import MATRICES, Curvature
-from memgrad.kinds import is_real
+from memgrad.kinds import Array, is_real
 from memgrad.problems import Problem
 from memgrad.problems.passes import drawn
 from memgrad.statistics import Estimate, interval, log_interval, ratio_of_means
-
-Array = NDArray[np.float64]
 
 TOLERANCE = 1e-3
 """A Ritz value counts as an eigenvalue when its relative error is below."""

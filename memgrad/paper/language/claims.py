@@ -10,11 +10,11 @@ from typing import Any, Literal, final
 import numpy as np
 
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim
 from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SECOND_TEXT, share_name
 from memgrad.paper.language.study import (
     LEVEL,
-    Array,
     Study,
     Unfinished,
     log_difference,

@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.language import stages as of
 from memgrad.paper.language.stages import ADAMW, METRIC, SAVINGS, Grid, Stages, Winners
 from memgrad.paper.rules import mean_and_error, p_below
 
-Array = NDArray[np.float64]
 Find = Callable[[Spec], Results]
 """The complete results of an experiment; raises `Unfinished` if there are none."""
 
