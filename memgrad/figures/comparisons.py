@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, as_label, drawing, settings_below
+from memgrad.figures.style import SMALL, as_label, sheet
 from memgrad.kinds import Array
 
 if TYPE_CHECKING:
@@ -33,13 +33,11 @@ def comparison(
         caption: The settings.
     """
     tried = any(len(results.step_sizes(method)) > 1 for method in results.methods)
-    with drawing():
-        figure = Figure(figsize=(7.2 if tried else 4.4, 3.0), layout="constrained")
+    with sheet((7.2 if tried else 4.4, 3.0), as_label(caption)) as figure:
         axes = figure.subplots(1, 2 if tried else 1, squeeze=False)[0]
         curves(axes[0], results, metric, log_steps=log_steps, log_values=log_values)
         if tried:
             step_sizes(axes[1], results, metric, log_values=log_values)
-        settings_below(figure, as_label(caption))
     return figure
 
 

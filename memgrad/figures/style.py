@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,23 @@ def drawing() -> AbstractContextManager[None]:
             "svg.hashsalt": "memgrad",
         }
     )
+
+
+@contextmanager
+def sheet(size: tuple[float, float], caption: str = "", warning: str = "") -> Iterator[Figure]:
+    """A figure of a size in inches to draw on, with its settings below the axes and a warning above them.
+
+    Example:
+        >>> with sheet((4.0, 3.0), "lr = 0.1") as figure:
+        ...     axes = figure.subplots()
+        >>> figure.get_supxlabel()
+        'lr = 0.1'
+    """
+    with drawing():
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        warn(figure, warning)
+        settings_below(figure, caption)
 
 
 def warn(figure: Figure, warning: str) -> None:
