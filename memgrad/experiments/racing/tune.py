@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, final
+from functools import cached_property
+from typing import Any, Protocol, final
 
 from memgrad.experiments.driver import Listener, Silent, execute, facts_of
 from memgrad.experiments.planning.plan import Table, expand
@@ -100,7 +101,8 @@ def tune(
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
-    trains = _Training(spec, store, engine, listener or Silent(), seed, device, save_every, width)
+    options = {"device": device, "save_every": save_every, "width": width}
+    trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options)
     try:
         ended = _drive(tuner, trains, budget.seconds, watcher)
     finally:
@@ -136,34 +138,30 @@ def _drive(
 
 
 @final
+@dataclass
 class _Training:
     """Trains runs through the engine and reads them from the store."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        store: Store,
-        engine: Engine,
-        listener: Listener,
-        seed: int,
-        device: str | None,
-        save_every: float,
-        width: int | None,
-    ) -> None:
-        self._beyond = seed * SEEDS_APART
-        self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
-        self._device, self._save_every, self._width = device, save_every, width
-        self._known: Facts | None = None
-        self._trained, self._seconds = 0, 0.0
-        self.said = listener.said
+    _spec: Spec
+    _store: Store
+    _engine: Engine
+    _listener: Listener
+    _beyond: int
+    """What is added to the seeds of trials."""
+    _options: Mapping[str, Any]
+    """Further arguments of `execute`."""
+    _trained: int = 0
+    _seconds: float = 0.0
 
-    @property
+    @cached_property
     def _facts(self) -> Facts:
         """The facts about the problem: it is loaded once."""
-        if self._known is None:
-            with self._store.writing():
-                self._known = facts_of(self._spec.problem_choice, self._store, keep=True)
-        return self._known
+        with self._store.writing():
+            return facts_of(self._spec.problem_choice, self._store, keep=True)
+
+    def said(self, message: str) -> None:
+        """A message for the user."""
+        self._listener.said(message)
 
     @property
     def pace(self) -> float:
@@ -190,11 +188,9 @@ class _Training:
                 self._store,
                 self._engine,
                 listener=self._listener,
-                device=self._device,
-                save_every=self._save_every,
-                width=self._width,
                 close=False,
                 facts=self._facts,
+                **self._options,
             )
             self._trained += outcome.trained
             self._seconds += outcome.seconds
