@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.layout import print_json
+from memgrad.cli.options import AsJson, ProblemName
+from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.problems import Report
@@ -20,12 +21,7 @@ MARKS = {"passed": "[green]passed[/]", "failed": "[bold red]failed[/]", "skipped
 
 
 def check(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROBLEM", help="file.py, file.py:function, module:function, or a name such as fashion-mlp."
-        ),
-    ],
+    problem: ProblemName,
     sample: Annotated[bool, typer.Option("--sample", help="Use the sample that comes with memgrad.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +44,7 @@ def check(
 
         report = check_by_name(problem, sample=sample)
     if as_json:
-        typer.echo(json.dumps({"problem": report.problem, "findings": [asdict(f) for f in report.findings]}, indent=2))
+        print_json({"problem": report.problem, "findings": [asdict(each) for each in report.findings]})
     else:
         _show(report)
     if not report.passed:

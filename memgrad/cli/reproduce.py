@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
 from memgrad.cli.language import are_language, reproduce_language
 from memgrad.cli.layout import show
+from memgrad.cli.options import Address, Device, EngineName, StoreFolder, Workers, chosen_engine
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for, refusing
 from memgrad.durations import duration
@@ -41,9 +41,9 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="The folder for figures, numbers and scoreboard.json.")] = Path(
         "reproduction"
     ),
-    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster [default: start one].")] = None,
+    device: Device = None,
+    engine: EngineName = "local",
+    address: Address = None,
     workers: Workers = None,
     ending: Annotated[
         list[str] | None,

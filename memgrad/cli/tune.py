@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
-from memgrad.cli.layout import show
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import (
+    Address,
+    AsJson,
+    Device,
+    EngineName,
+    SaveEvery,
+    StoreFolder,
+    Workers,
+    check_outputs,
+    chosen_engine,
+    store_in,
+)
 from memgrad.cli.run_display import live
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.terminal import refusing
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
@@ -113,14 +124,10 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, help="Another number repeats tuning with other seeds.")] = 0,
     store: StoreFolder = None,
     workers: Workers = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster: auto, or host:port of its head [default: start one].")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
-    save_every: Annotated[
-        float, typer.Option(min=0.0, help="Seconds between the checkpoints of a group of runs.")
-    ] = 120.0,
+    engine: EngineName = "local",
+    address: Address = None,
+    device: Device = None,
+    save_every: SaveEvery = 120.0,
     out: Annotated[Path | None, typer.Option(help="Write a figure of race and search: .png, .svg or .pdf.")] = None,
     repeat: Annotated[
         Path | None, typer.Option(metavar="SPEC.toml", help="Write an experiment that repeats the answer.")
@@ -151,29 +158,20 @@ def tune(
         from memgrad.experiments.racing.sequential import Rules
         from memgrad.experiments.racing.tune import Budget
         from memgrad.experiments.racing.tune import tune as tuned
-        from memgrad.experiments.storing.folder import default_path
-        from memgrad.experiments.storing.store import Store
         from memgrad.experiments.training.engines.engine import check_device
         from memgrad.files import written_whole
 
-        if out is not None:
-            figures.figure_path(out)  # before anything is trained
+        check_outputs(figure=out)
         rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
         limits = Budget(runs, budget)
-        settings: dict[str, Any] = {
-            "steps": steps,
-            "epochs": epochs,
-            "batch": batch,
-            "examples": examples,
-            "sample": sample or None,
-        }
-        settings |= {"schedule": canonical_schedule(schedule), "clip": clip}
+        settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
+        settings |= {"sample": sample or None, "schedule": canonical_schedule(schedule), "clip": clip}
         spec, candidates = asked(problem, method, like, nu, settings)
         _refuse_too_few(candidates, limits.runs)
         check_device(device, here=engine == "local")
         trains = chosen_engine(engine, workers, address)
         beforehand = _beforehand(spec, candidates, rules, limits, workers)
-        kept = Store.open(store or default_path())
+        kept = store_in(store, create=True)
         with live(quiet=quiet or as_json) as display:
             display.said(beforehand)
             answer = tuned(
@@ -191,9 +189,7 @@ def tune(
         again = f"memgrad tune {problem}"
         _print(answer, again, as_json=as_json)
         if out is not None and answer.profiles:
-            from memgrad.figures.races import race
-
-            typer.echo(f"wrote {figures.save(race(answer, caption=_caption(spec)), out)}", err=as_json)
+            typer.echo(f"wrote {figures.save(figures.race(answer, caption=_caption(spec)), out)}", err=as_json)
         if repeat is not None and answer.pick is not None:
             with written_whole(repeat) as unfinished:
                 unfinished.write_text(repeating(spec, answer, repeat.parent), encoding="utf-8")
@@ -283,11 +279,10 @@ def cost(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
 
 
 def _print(answer: Answer, again: str, *, as_json: bool) -> None:
-    from memgrad import tables
     from memgrad.experiments.racing.words import answer_in_words
 
     if as_json:
-        typer.echo(json.dumps(tables.json_ready(answer.to_dict()), indent=2))
+        print_json(answer.to_dict())
         return
     contestants = [each for each in (answer.challenger, answer.baseline) if each is not None]
     if contestants:
