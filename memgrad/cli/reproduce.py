@@ -81,9 +81,9 @@ def reproduce(
         from memgrad.experiments.storing.store import Store
         from memgrad.figures import FORMATS
         from memgrad.paper import reproduction
-        from memgrad.paper.names import chosen
         from memgrad.paper.published import copy_rows, published_store
         from memgrad.paper.scales import known, scales
+        from memgrad.paper.verdicts import chosen
         from memgrad.report import write_report
 
         if are_language(names or ()):
@@ -156,9 +156,9 @@ def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) ->
     from memgrad.experiments.planning.preview import preview
     from memgrad.experiments.storing.store import Store
     from memgrad.experiments.training.engines.local import usable_cores
-    from memgrad.paper.names import chosen, needed
     from memgrad.paper.reproduction import unfinished
     from memgrad.paper.scales import experiment
+    from memgrad.paper.verdicts import chosen, needed
     from memgrad.problems.datasets import DatasetUnavailable
 
     workers = workers or usable_cores()

@@ -154,10 +154,10 @@ def tune(
     with refusing():
         from memgrad import figures
         from memgrad.experiments.planning.methods import canonical_schedule
-        from memgrad.experiments.racing.repeat import repeating
         from memgrad.experiments.racing.sequential import Rules
         from memgrad.experiments.racing.tune import Budget
         from memgrad.experiments.racing.tune import tune as tuned
+        from memgrad.experiments.racing.words import repeating
         from memgrad.experiments.training.engines.engine import check_device
         from memgrad.files import written_whole
 

@@ -117,17 +117,10 @@ class Evidence:
             reason: A remark to add.
             reported: Further numbers, which do not decide.
         """
-        findings = decided(cases)
-        order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))  # the decisive ones first
-        statuses = [each.status for each in findings if each.status != "another regime"]
+        found = weighed(cases)
+        numbers, said = [*found.pop("numbers"), *reported], found.pop("reason")
         return self.decided(
-            claim,
-            [*(cases[i].number for i in order), *reported],
-            held=bool(statuses) and all(each == "supported" for each in statuses),
-            failed="contradicted" in statuses,
-            reason=" ".join(filter(None, [counted(findings), reason])),
-            findings=[findings[i] for i in order],
-            first=first_version(cases),
+            claim, numbers, reason=" ".join(filter(None, [said, reason])), first=first_version(cases), **found
         )
 
     def decided(
@@ -203,6 +196,23 @@ def regime_of(results: Results, experiment: str) -> tuple[str, bool]:
 
 
 ORDER: tuple[Status, ...] = get_args(Status)
+
+
+def weighed(cases: Sequence[Case]) -> dict[str, Any]:
+    """What comparisons say about a claim, as arguments of a verdict; the decisive ones come first.
+
+    All that speak for their data sets must be supported, and one that is contradicted is enough to fail.
+    """
+    findings = decided(cases)
+    order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))
+    statuses = {each.status for each in findings} - {"another regime"}
+    return {
+        "numbers": [cases[i].number for i in order],
+        "held": statuses == {"supported"},
+        "failed": "contradicted" in statuses,
+        "reason": counted(findings),
+        "findings": [findings[i] for i in order],
+    }
 
 
 def counted(findings: Sequence[Finding]) -> str:

@@ -25,11 +25,10 @@ from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.evidence import Evidence
 from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger, source_digest
-from memgrad.paper.names import NAMES, chosen, needed, needs_of
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.progress import Countdown
 from memgrad.paper.scales import Scale, experiment, in_training_order, known, scales
-from memgrad.paper.verdicts import JUDGES
+from memgrad.paper.verdicts import JUDGES, NAMES, chosen, needed, needs_of
 
 
 @final

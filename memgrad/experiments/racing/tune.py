@@ -15,11 +15,10 @@ from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate, Configuration
 from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
-from memgrad.experiments.racing.lines import lines_of
 from memgrad.experiments.racing.portfolio import candidates_of, racing_methods
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
-from memgrad.experiments.racing.words import course_in_words
+from memgrad.experiments.racing.words import course_in_words, lines_of
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
