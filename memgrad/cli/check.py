@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from memgrad.cli.layout import print_json
-from memgrad.cli.options import AsJson, ProblemName
+from memgrad.cli.options import AsJson, ProblemName, Sample
 from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MARKS = {"passed": "[green]passed[/]", "failed": "[bold red]failed[/]", "skipped
 
 def check(
     problem: ProblemName,
-    sample: Annotated[bool, typer.Option("--sample", help="Use the sample that comes with memgrad.")] = False,
+    sample: Sample = False,
     as_json: AsJson = False,
 ) -> None:
     """Check whether your problem can be used in experiments: shapes, gradients, determinism and more.

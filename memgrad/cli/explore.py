@@ -17,10 +17,7 @@ from memgrad.memory import Mixture
 
 
 def explore(
-    memory: Annotated[
-        Mixture | None,
-        typer.Option(parser=as_mixture, metavar="MEMORY", help=MEMORY),
-    ] = None,
+    memory: Annotated[Mixture | None, typer.Option(parser=as_mixture, metavar="MEMORY", help=MEMORY)] = None,
     preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="The scene of the story to start at.")] = 1,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", "--print-url", help="Print the address without opening a browser.")

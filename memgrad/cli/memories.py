@@ -34,10 +34,7 @@ def memories(as_json: AsJson = False) -> None:
 
 
 def passport(
-    memory: Annotated[
-        list[Mixture],
-        typer.Argument(parser=as_mixture, metavar="MEMORY", help=MEMORY),
-    ],
+    memory: Annotated[list[Mixture], typer.Argument(parser=as_mixture, metavar="MEMORY", help=MEMORY)],
     at: Annotated[int, count("The step k, counted from 0.", "K")] = 1000,
     as_json: AsJson = False,
 ) -> None:

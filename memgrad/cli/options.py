@@ -51,6 +51,7 @@ ProblemName = Annotated[
         metavar="PROBLEM", help="file.py, file.py:function, module:function, or a name such as fashion-mlp."
     ),
 ]
+Sample = Annotated[bool, typer.Option("--sample", help="Use the data sample that comes with memgrad.")]
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The experiment; `memgrad init` writes one.")]
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="The folder of the store [default: $MEMGRAD_STORE or memgrad-store].")

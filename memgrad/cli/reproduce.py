@@ -106,14 +106,14 @@ def reproduce(
         for each in ending or ():
             known("format", each, FORMATS)
 
-        def told(line: str) -> None:
+        def say(line: str) -> None:
             if not quiet:
                 typer.echo(line, err=True)
 
         if published is not None:
             source = published_store(published, scale)
             new = copy_rows(source, Store.open(store or default_path()))
-            told(f"{new} files of published rows were copied from {source.path}.")
+            say(f"{new} files of published rows were copied from {source.path}.")
         seconds = None
         if plan or (scales()[scale].decides and not quiet):
             seconds = _plan(names or (), scale, store or default_path(), workers)
@@ -127,7 +127,7 @@ def reproduce(
         def listening(experiment: str) -> AbstractContextManager[Display]:
             title = f"experiment {countdown.begin(experiment)}, {experiment}"
             left = countdown.left()
-            told(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
+            say(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
             return live(quiet=quiet, title=title, after=countdown.after())
 
         found = reproduction.reproduce(
@@ -137,7 +137,7 @@ def reproduce(
             out=out,
             engine=lambda: chosen_engine(engine, workers, address),
             listening=listening,
-            told=told,
+            told=say,
             device=device,
             formats=ending or ("png", "svg"),
         )

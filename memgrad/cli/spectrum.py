@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memgrad.cli.layout import show
-from memgrad.cli.options import AsJson, ProblemName, check_outputs, count
+from memgrad.cli.options import AsJson, ProblemName, Sample, check_outputs, count
 from memgrad.cli.terminal import progress_bar, refusing
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def spectrum(
     problem: ProblemName,
-    sample: Annotated[bool, typer.Option("--sample", help="Use the rows that come with memgrad.")] = False,
+    sample: Sample = False,
     steps: Annotated[int, count("SGD steps before measuring; 0 leaves zeta out.")] = 300,
     lr: Annotated[
         float | None, typer.Option(help="Their learning rate [default: set by the curvature].", show_default=False)
@@ -35,7 +35,7 @@ def spectrum(
         typer.Option(help="Where the result is kept [default: NAME.spectrum.json].", show_default=False),
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the result that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing result.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a problem: the decay nu of its curvature, its gradient's noise, and zeta of its loss curve.

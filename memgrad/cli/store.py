@@ -116,7 +116,7 @@ def _runs_to_keep(spec: Path, store: Store) -> set[str]:
             f"the runs of {', '.join(unknown)} are known only after their step size is selected: finish "
             f"`memgrad run {spec}` first."
         )
-    return {run.digest for step_sizes in results.runs.values() for at in step_sizes.values() for run in at.values()}
+    return set(results.planned)
 
 
 def _size(nbytes: int) -> str:

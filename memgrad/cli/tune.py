@@ -16,6 +16,7 @@ from memgrad.cli.options import (
     AsJson,
     Device,
     EngineName,
+    Sample,
     SaveEvery,
     StoreFolder,
     Workers,
@@ -102,7 +103,7 @@ def tune(
         typer.Option(help="Schedule of the learning rate, such as 'linear(warmup=0.05)' [default: constant]."),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a gradient [default: any].")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Use the data that come with memgrad.")] = False,
+    sample: Sample = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
     budget: Annotated[
         float | None,
@@ -165,15 +166,15 @@ def tune(
         rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
         limits = Budget(runs, budget)
         settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
-        settings |= {"sample": sample or None, "schedule": canonical_schedule(schedule), "clip": clip}
+        settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}
         spec, candidates = asked(problem, method, like, nu, settings)
         _refuse_too_few(candidates, limits.runs)
         check_device(device, here=engine == "local")
         trains = chosen_engine(engine, workers, address)
-        beforehand = _beforehand(spec, candidates, rules, limits, workers)
+        forecast = _forecast(spec, candidates, rules, limits, workers)
         kept = store_in(store, create=True)
         with live(quiet=quiet or as_json) as display:
-            display.said(beforehand)
+            display.said(forecast)
             answer = tuned(
                 spec,
                 kept,
@@ -244,14 +245,14 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
-def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
-    """What tuning needs and what the budget buys, from training a little of it."""
+def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
+    """The expected cost of tuning and what the budget allows, measured by training a little of it."""
     from memgrad.experiments.planning.preview import preview
     from memgrad.experiments.training.engines.local import usable_cores
 
     processes = workers or usable_cores()
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
-    with Console(stderr=True).status("Training a little of it ..."):
+    with Console(stderr=True).status("Measuring the training speed ..."):
         found = preview(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers=processes)
     assert found.cost is not None
     pace = found.cost.seconds / found.runs

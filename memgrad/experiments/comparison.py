@@ -1,4 +1,4 @@
-"""What results are made of: a metric over the steps, and a method beside a reference."""
+"""The parts of results: a metric over the steps, and a method compared with a reference."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Silent:
 @final
 @dataclass
 class Outcome:
-    """What became of an experiment.
+    """The outcome of running an experiment.
 
     Attributes:
         runs: All runs that were planned.
@@ -159,7 +159,13 @@ def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Resul
     """The results of an experiment so far. Methods whose step size is not selected yet are left out."""
     facts = facts or facts_of(spec.problem_choice, store, keep=False)
     table = expand(spec, facts, selected_step_sizes(spec, facts, store))
-    return Results(spec, table, store.read(run.digest for run in runs_in(table)))
+    return Results.read(spec, store, table)
+
+
+def stored_results(spec: Spec, store: Store) -> Results | None:
+    """The results of an experiment on a built-in problem that was loaded before: nothing is loaded. Otherwise None."""
+    facts = known_facts(spec.problem_choice, store)
+    return None if facts is None else results_of(spec, store, facts=facts)
 
 
 def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, float]:
@@ -173,7 +179,7 @@ def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, flo
     selected: dict[str, float] = {}
     while wanted:
         own = expand(spec, facts, selected)  # a method that follows another may have others that follow it
-        results = Results(spec, own, store.read(run.digest for run in runs_in(own)))
+        results = Results.read(spec, store, own)
         found = dict(results.selected(name) for name in wanted if results.tuned(name))
         if found == selected:
             break

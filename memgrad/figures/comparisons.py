@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, as_label, sheet
+from memgrad.figures.style import SMALL, as_label, mark_diverged, sheet
 from memgrad.kinds import Array
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ def step_sizes(axes: Axes, results: Results, metric: str, *, log_values: bool | 
         if results.selectable(method):
             chosen = known & (lrs == results.selected_lr(method))
             axes.plot(lrs[chosen], mean[chosen], line["marker"], color=line["color"], markersize=5.5, zorder=3)
-        bad = [lr for lr in lrs.tolist() if results.diverged(method, lr)]
-        edge = axes.get_xaxis_transform()
-        (crosses,) = axes.plot(bad, np.ones(len(bad)), "x", color=line["color"], transform=edge, clip_on=False)
-        crosses.set_in_layout(False)  # they lie at the edge, wherever that will be
+        mark_diverged(axes, [lr for lr in lrs.tolist() if results.diverged(method, lr)], line["color"])
     every = [lr for method in results.methods for lr in results.step_sizes(method)]
     axes.set_xlim(min(every) / 1.5, max(every) * 1.5)
     _scale_values(axes, means, log_values)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, as_label, log_ticks, sheet
+from memgrad.figures.style import SMALL, as_label, log_ticks, mark_diverged, sheet
 
 if TYPE_CHECKING:
     from memgrad.experiments.racing.answer import Answer
@@ -78,15 +78,7 @@ def _profiles(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> N
         found = answer.found.get(name, np.nan)
         if np.isfinite(profile.get(found, np.nan)):
             axes.plot(found, profile[found], look["marker"], color=look["color"], markersize=6, zorder=3)
-        (crosses,) = axes.plot(
-            lrs[~known],
-            np.ones((~known).sum()),
-            "x",
-            color=look["color"],
-            transform=axes.get_xaxis_transform(),
-            clip_on=False,
-        )
-        crosses.set_in_layout(False)
+        mark_diverged(axes, lrs[~known], look["color"])
     axes.set(title="the search: loss over the learning rate", xlabel="learning rate", ylabel="loss", xscale="log")
     if finite and min(finite) > 0:
         axes.set_yscale("log")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
@@ -66,6 +67,13 @@ def warn(figure: Figure, warning: str) -> None:
     """Write a warning above all panels, unless it is empty."""
     if warning:
         figure.suptitle(warning, color=ALARM, fontsize=SMALL + 1.5, fontweight="bold")
+
+
+def mark_diverged(axes: Axes, x: Any, color: str) -> None:
+    """Draw crosses at the upper edge of the axes: there a run diverged."""
+    edge = axes.get_xaxis_transform()
+    (crosses,) = axes.plot(x, [1.0] * len(x), "x", color=color, transform=edge, clip_on=False)
+    crosses.set_in_layout(False)  # they lie at the edge, wherever that will be
 
 
 def log_ticks(axis: Axis, count: int) -> None:

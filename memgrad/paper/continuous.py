@@ -47,14 +47,7 @@ class NoisyDescent:
 
 @dataclass(frozen=True, eq=False)
 class Amplification:
-    """Two equations driven by the same noise.
-
-    Attributes:
-        settings: The settings.
-        t: The times, shape (n,).
-        memory: MG-SDE.
-        nesterov: Nesterov's SDE.
-    """
+    """MG-SDE and Nesterov's SDE, driven by the same noise, at the times t, shape (n,)."""
 
     settings: AmplificationSettings
     t: Array
@@ -233,14 +226,7 @@ class VelocityNoise:
 
 @dataclass(frozen=True, eq=False)
 class Velocities:
-    """The velocities of two equations.
-
-    Attributes:
-        settings: The settings.
-        t: The times > 0, shape (n,).
-        memory: MG-SDE.
-        nesterov: Nesterov's SDE.
-    """
+    """The velocities of MG-SDE and Nesterov's SDE at the times t > 0, shape (n,)."""
 
     settings: ConstantNoiseSettings | QuadraticNoiseSettings
     t: Array
@@ -282,10 +268,7 @@ def verif_noise_quadratic(
 
 
 def _velocities(
-    settings: ConstantNoiseSettings | QuadraticNoiseSettings,
-    objective: Objective,
-    x0: float,
-    progress: Progress | None,
+    settings: ConstantNoiseSettings | QuadraticNoiseSettings, objective: Objective, x0: float, progress: Progress | None
 ) -> Velocities:
     equations = contenders(settings.degree, settings.viscosity, objective, settings.sigma)
     t = _record_times(settings.end, settings.dt)[1:]  # the velocity of memory has no finite variance at 0

@@ -44,7 +44,7 @@ LEAST_SHARE: Mapping[str, float] = MappingProxyType({"covtype": 0.1, "autoencode
 """The share of its training set that a full batch needs to speak for it."""
 
 BY_HEART = 0.01
-"""Full-batch runs whose loss ends below this share of the initial one have learnt their examples by heart."""
+"""Full-batch runs whose loss ends below this share of the initial one have memorized their examples."""
 
 
 @final
@@ -158,7 +158,7 @@ def tried(results: Results, method: str) -> str:
 
 def any_run(results: Results) -> Run:
     """Any of the runs of an experiment: they all have the same batch size, steps and examples."""
-    return next(run for step_sizes in results.runs.values() for seeds in step_sizes.values() for run in seeds.values())
+    return next(iter(results.planned.values()))
 
 
 def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Estimate:

@@ -60,12 +60,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Odes:
-    """The equations of the paper's table, momentum first.
-
-    Attributes:
-        settings: The settings.
-        descents: All solutions.
-    """
+    """The solutions of all equations of the paper's table, momentum first."""
 
     settings: OdesSettings
     descents: tuple[Descent, ...]

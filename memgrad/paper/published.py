@@ -1,4 +1,4 @@
-"""Published results: the rows behind verdicts, kept in a folder of the repository, and verdicts whose rows are gone.
+"""Published results: the rows behind verdicts, kept in a folder of the repository, and verdicts whose rows are lost.
 
 The rows of a scale are a small store, `FOLDER/rows/SCALE`, without checkpoints. Copying them into another store lets
 `memgrad reproduce` resume there. `known.json` beside them has what verdicts and figures need of the data sets, so that
@@ -69,14 +69,14 @@ def _copy(path: Path, to: Path) -> None:
             unfinished.write_bytes(path.read_bytes())
 
 
-# --- verdicts whose rows are gone ------------------------------------------------------------------------------------
+# --- verdicts whose rows are lost ------------------------------------------------------------------------------------
 
 
 def retested(board: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """Version 2 of the verdicts on real data in a scoreboard of version 1, from its published numbers alone.
 
-    A mean, its 95 % t-interval and the number of seeds determine the t-tests. Whether runs had learnt their examples by
-    heart cannot be seen in them; where it matters, the full batch had too few examples anyway.
+    A mean, its 95 % t-interval and the number of seeds determine the t-tests. Whether runs had memorized their
+    examples cannot be seen in them; where it matters, the full batch had too few examples anyway.
 
     Args:
         board: What `memgrad reproduce` wrote before there was a version 2, as plain data.

@@ -1,4 +1,4 @@
-"""The course of tuning, from what was measured so far to the runs that are needed next. Nothing is trained here.
+"""The course of tuning: from the losses measured so far to the runs that are needed next. Nothing is trained here.
 
 It has four stages: the *search* for every candidate's learning rate; the *race* of the candidates, each at the learning
 rate found, on other seeds; to *refine* the learning rates of the best challenger and the best baseline alike, on more
@@ -28,7 +28,7 @@ FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 1_000, "f
 """The first seed of each stage: search, race and fresh runs share none, so that no choice is judged by its own luck."""
 
 LEAST = math.log(np.finfo(np.float32).tiny)
-"""The logarithm of a loss of 0, which a network that learned its examples by heart can reach."""
+"""The logarithm of a loss of 0, which a network that memorized its examples can reach."""
 
 
 @final

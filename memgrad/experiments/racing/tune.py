@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol, final
 
 from memgrad.experiments.driver import Listener, Silent, execute, facts_of
-from memgrad.experiments.planning.plan import Table, expand
+from memgrad.experiments.planning.plan import Table, expand, runs_in
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
@@ -24,11 +24,11 @@ from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
 
 SEEDS_APART = 10_000_000
-"""How far apart the seeds of repetitions are."""
+"""The distance between the seeds of one repetition and the next."""
 
 
 class Watcher(Protocol):
-    """Is told where tuning is, after every round of runs."""
+    """Called with the course of tuning after every round of runs."""
 
     def __call__(self, course: Course, /) -> None:
         """Tuning has come this far."""
@@ -84,7 +84,7 @@ def tune(
         rules: The rules of the race.
         budget: What it may cost.
         listener: Shows what is being trained.
-        watcher: Is told where tuning is, after every round.
+        watcher: Called with the course of tuning after every round.
         seed: Another number >= 0 takes other seeds throughout: an independent repetition.
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a run group.
@@ -179,8 +179,7 @@ class _Training:
     def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
         """Train the runs that are not in the store; a status and a reason if that did not succeed."""
         for spec, table, _ in self._rounds(trials):
-            digests = {run.digest for lrs in table.values() for seeds in lrs.values() for run in seeds.values()}
-            if digests <= self._store.digests().keys():
+            if {run.digest for run in runs_in(table)} <= self._store.digests().keys():
                 continue
             outcome = execute(
                 spec,

@@ -26,12 +26,7 @@ FORMAT = 1
 KEY = "memgrad"
 """The key of our entry in a Parquet file's metadata."""
 
-COLUMNS: dict[str, type[np.generic]] = {
-    "digest": np.str_,
-    "step": np.int64,
-    "metric": np.str_,
-    "value": np.float64,
-}
+COLUMNS: dict[str, type[np.generic]] = {"digest": np.str_, "step": np.int64, "metric": np.str_, "value": np.float64}
 """The columns of a chunk and their types."""
 
 RUN_COLUMNS: dict[str, type[np.generic]] = {
@@ -191,7 +186,7 @@ def chunk_of(
     diverged: Mapping[str, int],
     about: Mapping[str, Any],
 ) -> Chunk:
-    """The chunk of what was measured.
+    """The chunk of the values that were measured.
 
     Args:
         runs: The runs.

@@ -130,12 +130,8 @@ class Stack:
     def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The metrics of all runs, in run order; of other parameters than the current ones if they are given."""
         run = self._runs[0]
-        return self._problem.stacked_evaluate(
-            parameters or self._x,
-            metrics=metrics,
-            gradient_examples=run.gradient_examples,
-            loss_examples=run.loss_examples,
-        )
+        few = {"gradient_examples": run.gradient_examples, "loss_examples": run.loss_examples}
+        return self._problem.stacked_evaluate(parameters or self._x, metrics=metrics, **few)
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that the next steps depend on, by name."""

@@ -23,7 +23,7 @@ LEVEL = 0.01
 """The probability with which any of L1 to L4 may be confirmed although none is true."""
 
 
-class Unfinished(LookupError):  # noqa: N818  # what it says is the state of affairs
+class Unfinished(LookupError):  # noqa: N818  # it reports a state, not an error
     """An experiment is not complete."""
 
 
