@@ -248,6 +248,7 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
 def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
     """The expected cost of tuning and what the budget allows, measured by training a little of it."""
     from memgrad.experiments.planning.preview import preview
+    from memgrad.experiments.racing.course import expected_runs
     from memgrad.experiments.training.engines.local import usable_cores
 
     processes = workers or usable_cores()
@@ -256,7 +257,7 @@ def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits:
         found = preview(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers=processes)
     assert found.cost is not None
     pace = found.cost.seconds / found.runs
-    least, most = cost(candidates, rules)
+    least, most = expected_runs(candidates, rules)
     takes = f"about {duration(least * pace)} to {duration(most * pace)} on {processes} workers"
     needs = f"{len(candidates)} methods need {least} to {most} runs: {takes}."
     if limits.seconds is not None:
@@ -270,13 +271,6 @@ def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits:
         enough = "may end the race early" if limits.runs >= least else "is likely to end before there is an answer"
         needs += f" The budget of {limits.runs} runs {enough}."
     return needs
-
-
-def cost(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
-    """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
-    search = sum(8 if candidate.like else 11 for candidate in candidates)
-    last = 4 * rules.refine + 2 * rules.fresh
-    return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
 
 
 def _print(answer: Answer, again: str, *, as_json: bool) -> None:
