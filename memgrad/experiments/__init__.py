@@ -4,23 +4,23 @@ from memgrad.extras import require
 
 require("memgrad.experiments", extra="lab", modules=("torch", "pydantic"))
 
-from memgrad.deprecation import deprecated_modules  # noqa: E402  # after the check
-from memgrad.experiments.comparison import Comparison, Curve  # noqa: E402
-from memgrad.experiments.driver import Outcome, execute, results_of  # noqa: E402
-from memgrad.experiments.planning.methods import Method  # noqa: E402
-from memgrad.experiments.planning.recipe import Recipe  # noqa: E402
-from memgrad.experiments.planning.runs import Run  # noqa: E402
-from memgrad.experiments.planning.spec import Evaluate, Select, Spec  # noqa: E402
-from memgrad.experiments.racing.answer import Answer, Contestant  # noqa: E402
-from memgrad.experiments.racing.candidates import Candidate  # noqa: E402
-from memgrad.experiments.racing.course import Trial  # noqa: E402
-from memgrad.experiments.racing.portfolio import portfolio  # noqa: E402
-from memgrad.experiments.racing.sequential import Rules  # noqa: E402
-from memgrad.experiments.racing.tune import Budget, tune  # noqa: E402
-from memgrad.experiments.racing.tuner import Tuner  # noqa: E402
-from memgrad.experiments.results import Results  # noqa: E402
-from memgrad.experiments.storing.store import Store  # noqa: E402
-from memgrad.experiments.training.engines.local import LocalEngine  # noqa: E402
+from memgrad.deprecation import deprecated_modules
+from memgrad.experiments.comparison import Comparison, Curve
+from memgrad.experiments.driver import Outcome, execute, results_of
+from memgrad.experiments.planning.methods import Method
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Evaluate, Select, Spec
+from memgrad.experiments.racing.answer import Answer, Contestant
+from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.course import Trial
+from memgrad.experiments.racing.portfolio import portfolio
+from memgrad.experiments.racing.sequential import Rules
+from memgrad.experiments.racing.tune import Budget, tune
+from memgrad.experiments.racing.tuner import Tuner
+from memgrad.experiments.results import Results
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines.local import LocalEngine
 
 __all__ = [
     "Answer",

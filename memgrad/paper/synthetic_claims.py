@@ -20,7 +20,7 @@ from memgrad.paper.settings import (
     SmoothingSettings,
     TimeWarpSettings,
 )
-from memgrad.paper.synthetic import Smoothing
+from memgrad.paper.smoothing import Smoothing
 from memgrad.problems.objectives import Objective, Quadratic, Quartic
 from memgrad.statistics import NORMAL_QUANTILE, Estimate, interval, ratio_of_means
 

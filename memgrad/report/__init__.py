@@ -8,6 +8,6 @@ from memgrad.extras import require
 
 require("memgrad.report", extra="lab", modules=("jinja2", "matplotlib", "scipy"))
 
-from memgrad.report.page import write_report  # noqa: E402  # after the check, which names the extra
+from memgrad.report.page import write_report
 
 __all__ = ["write_report"]

@@ -25,7 +25,7 @@ from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.claims import Verdict
 from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger
-from memgrad.paper.training import WARNING
+from memgrad.paper.training_figures import WARNING
 from memgrad.paper.verdicts import CLAIMS, NAMES, chosen, needed
 from memgrad.problems.datasets import DatasetUnavailable
 from memgrad.statistics import Estimate
