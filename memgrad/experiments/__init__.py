@@ -1,4 +1,16 @@
-"""Experiments: from a spec to planned runs, to training, to rows in a store, on one machine or many."""
+"""Experiments: from a spec to planned runs, to training, to rows in a store, on one machine or many.
+
+A folder for each stage::
+
+    planning     the TOML file, the runs it asks for, their groups and their cost
+    training     the loop, its programs and checkpoints, and the engines that host it
+    storing      rows, checkpoints, provenance and upkeep of a store
+    racing       `memgrad tune`: learning rates, the race and its answer
+    measuring    `memgrad spectrum`: curvature, noise and the loss curve of a problem
+
+`driver` leads an experiment through the stages, `results` reads the rows and compares methods (`comparison` has the
+values it returns), and `digests` derives every digest and seed.
+"""
 
 from memgrad.extras import require
 

@@ -2,7 +2,11 @@
 
 `catalogue` is the table of figures and `verdicts` the table of claims. `settings` and `scales` say what is run;
 `continuous`, `odes` and `smoothing` run what needs no data, `figures` draws it, and `training_figures` draws training
-from stored rows. `reproduction` does all of it. Each claim is beside the rule and the thresholds that decide it::
+from stored rows. `reproduction` does all of it: in `pieces` for several processes, with a `ledger` of what is done and
+the `progress` of the rest; `published` rows, and `data_facts` beside them, stand in for training and data sets.
+
+`claims` says what a claim and a verdict are, and `evidence` brings results into the form that rules ask for. Each claim
+is beside the rule and the thresholds that decide it::
 
     synthetic_claims        S1 to S7
     guarantees              S8
