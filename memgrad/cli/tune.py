@@ -239,7 +239,7 @@ def asked(
 
 
 def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
-    """Refuse a number of runs that does not even buy the first three learning rates of the methods to start with."""
+    """Refuse a budget that is too small for the first three learning rates of the methods to start with."""
     first = 3 * sum(not candidate.like for candidate in candidates)
     if runs is not None and runs < first:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")

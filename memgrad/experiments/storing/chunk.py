@@ -142,17 +142,10 @@ def _settings(run: Run) -> dict[str, Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """The rows of a run group, and where, when and how they were made.
+    """The rows of a run group, with the columns of `Rows`, and where, when and how they were made.
 
-    Attributes:
-        runs: The runs.
-        digest: The run of each row.
-        step: The number of steps taken before the measurement.
-        metric: What was measured.
-        value: The measured value.
-        diverged: The runs that diverged, by digest, and the step at which this was detected. They have no rows from
-            that step on.
-        about: Versions, commit, machine, wall and CPU time, as plain data.
+    Runs that diverged have no rows from the step on at which this was detected. `about` has versions, commit, machine,
+    wall and CPU time, as plain data.
     """
 
     runs: tuple[Run, ...]
