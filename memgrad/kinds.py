@@ -1,4 +1,4 @@
-"""What kind of value an argument is, and how a number is written in text forms."""
+"""Kinds of values: what kind an argument is, the type of arrays, and how a number is written in text forms."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import sys
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+"""An array of real numbers, the type of most results."""
 
 
 def is_real(value: object) -> TypeGuard[float]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from memgrad.deprecation import deprecated_names
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 LEVEL = 0.95
 """The probability with which an interval contains the true value."""
@@ -235,11 +234,17 @@ def holm(p_values: ArrayLike) -> Array:
     p = _vector(p_values)
     if ((p < 0) | (p > 1)).any():
         raise ValueError(f"p-values must lie in [0, 1], got {p[(p < 0) | (p > 1)][0]}.")
-    adjusted = p.copy()
-    made = np.flatnonzero(~np.isnan(p))
-    order = made[np.argsort(p[made])]
-    scaled = p[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    adjusted, made = p.copy(), ~np.isnan(p)
+    adjusted[made] = step_down(p[made])
+    return adjusted
+
+
+def step_down(p: Array) -> Array:
+    """Holm's correction of p-values along the last axis, all of which count."""
+    order = np.argsort(p, axis=-1)
+    scaled = np.take_along_axis(p, order, axis=-1) * np.arange(p.shape[-1], 0, -1)
+    adjusted = np.empty_like(p)
+    np.put_along_axis(adjusted, order, np.minimum(np.maximum.accumulate(scaled, axis=-1), 1.0), axis=-1)
     return adjusted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -184,6 +185,20 @@ def test_a_typing_only_or_late_import_loads_nothing(tmp_path: Path) -> None:
 def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:
     paths = [path for folder in ("memgrad", "tests", "docs") for path in (ROOT / folder).rglob("*")]
     assert [path for path in paths if path.stem.lower() in SAYS_NOTHING and "_build" not in path.parts] == []
+
+
+PACKAGES_WITH_ROOMS = [
+    *("experiments", "experiments/planning", "experiments/training", "experiments/training/engines"),
+    *("experiments/storing", "experiments/racing", "experiments/measuring", "paper", "paper/language", "report"),
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES_WITH_ROOMS)
+def test_a_package_says_what_each_of_its_files_holds(package: str) -> None:
+    folder = PACKAGE / package
+    told = set(re.findall(r"\w+", ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""))
+    rooms = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert sorted(rooms - told - {"__init__"}) == []
 
 
 def test_the_readme_is_short_enough_to_be_read() -> None:

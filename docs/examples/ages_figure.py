@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from memgrad import Memory
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import drawing
+from memgrad.figures.style import sheet
 
 
 def ages(memories: Mapping[str, Memory], *, steps: int) -> Figure:
@@ -18,8 +18,7 @@ def ages(memories: Mapping[str, Memory], *, steps: int) -> Figure:
         steps: How far, >= 1.
     """
     k = np.unique(np.geomspace(1, steps, 60).astype(int))
-    with drawing():
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    with sheet((6.4, 3.8)) as figure:
         axes = figure.add_subplot(xlabel="step $k$", ylabel="mean age, in steps", xscale="log", yscale="log")
         for label, line in styles(memories).items():
             memory = memories[label]

@@ -25,10 +25,9 @@ WIDTH = 4.8
 def chart(curves: Mapping[str, tuple[Any, Any]], *, marker: str = "", **axes_options: Any) -> Figure:
     """One pair of axes with a line for each label, and the legend above."""
     from memgrad.figures.method_styles import styles
-    from memgrad.figures.style import drawing
+    from memgrad.figures.style import sheet
 
-    with drawing():
-        figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    with sheet((WIDTH, 3.2)) as figure:
         axes = figure.add_subplot(**axes_options)
         for label, line in styles(curves, markers=False).items():
             axes.plot(*curves[label], label=label, marker=marker, markersize=3.5, **line)
@@ -91,7 +90,7 @@ def error_on_a_quadratic() -> Figure:
 def method_weights() -> Figure:
     """Named methods as mixtures: small multiples of their weights by age in step 50, with the gain and the mean age."""
     from memgrad import method as named
-    from memgrad.figures.style import drawing
+    from memgrad.figures.style import sheet
 
     last, least = 50, 1e-4
     methods = {
@@ -108,8 +107,7 @@ def method_weights() -> Figure:
         "AdEMAMix": named.ademamix(),
         "ADana": named.adana(),
     }
-    with drawing():
-        figure = Figure(figsize=(7.6, 5.4), layout="constrained")
+    with sheet((7.6, 5.4)) as figure:
         grid = figure.subplots(3, 4, sharex=True, sharey=True)
         for axes, (name, method) in zip(grid.flat, methods.items(), strict=True):
             weights = method.mixture.weights(last)[::-1]

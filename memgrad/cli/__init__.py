@@ -1,7 +1,8 @@
 """The command line. It reads arguments and prints; what it prints is computed elsewhere.
 
-A file holds the commands of one subject. Three are shared: `terminal` parses arguments and answers bad input, `layout`
-prints tables, and `run_display` prints what `memgrad run` and `memgrad reproduce` say while they train.
+A file holds the commands of one subject. Four are shared: `options` has the arguments that several commands take,
+`terminal` answers bad input and draws progress bars, `layout` prints tables and JSON, and `run_display` prints what
+`memgrad run` and `memgrad reproduce` say while they train.
 """
 
 from __future__ import annotations

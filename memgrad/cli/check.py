@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.layout import print_json
+from memgrad.cli.options import AsJson, ProblemName, Sample
+from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.problems import Report
@@ -20,13 +21,8 @@ MARKS = {"passed": "[green]passed[/]", "failed": "[bold red]failed[/]", "skipped
 
 
 def check(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROBLEM", help="file.py, file.py:function, module:function, or a name such as fashion-mlp."
-        ),
-    ],
-    sample: Annotated[bool, typer.Option("--sample", help="Use the sample that comes with memgrad.")] = False,
+    problem: ProblemName,
+    sample: Sample = False,
     as_json: AsJson = False,
 ) -> None:
     """Check whether your problem can be used in experiments: shapes, gradients, determinism and more.
@@ -48,7 +44,7 @@ def check(
 
         report = check_by_name(problem, sample=sample)
     if as_json:
-        typer.echo(json.dumps({"problem": report.problem, "findings": [asdict(f) for f in report.findings]}, indent=2))
+        print_json({"problem": report.problem, "findings": [asdict(each) for each in report.findings]})
     else:
         _show(report)
     if not report.passed:

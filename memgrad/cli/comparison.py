@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memgrad.cli.experiments import SpecFile, StoreFolder
-from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import AsJson, FigureFile, SpecFile, StoreFolder, check_outputs, results_in, store_in
+from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.comparison import Comparison
     from memgrad.experiments.results import Results
-    from memgrad.experiments.storing.store import Store
     from memgrad.statistics import Estimate
 
 
@@ -33,7 +31,7 @@ def compare(
     reach: Annotated[
         float | None, typer.Option(help="Also say after how many steps each method reaches this value.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg or .pdf.")] = None,
+    out: FigureFile = None,
     log_steps: Annotated[bool, typer.Option("--log-steps", help="Draw steps on a logarithmic axis.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,37 +47,20 @@ def compare(
     - `memgrad compare experiment.toml --metric validation_loss@poly:8 --reach 1.9`
     """
     with refusing():
-        from memgrad import figures, tables
+        from memgrad import figures
 
-        if out is not None:
-            figures.figure_path(out)  # before anything is read, so that a bad name is refused first
-        results = results_in(spec, opened(store))
+        check_outputs(figure=out)
+        results = results_in(spec, store_in(store))
         name = results.spec.select.metric if metric is None else metric
         rows = results.compare(name, reference, reach=reach)
         beside = reference or results.methods[0]
         if as_json:
-            typer.echo(json.dumps(tables.json_ready(_as_dict(results, name, beside, rows)), indent=2))
+            print_json(_as_dict(results, name, beside, rows))
         else:
             _print(results, name, beside, rows, spec)
         if out is not None:
             drawn = figures.comparison(results, name, log_steps=log_steps, caption=_caption(results))
             typer.echo(f"wrote {figures.save(drawn, out)}", err=as_json)
-
-
-def opened(folder: Path | None) -> Store:
-    """The existing store in a folder, or the default one."""
-    from memgrad.experiments.storing.folder import default_path
-    from memgrad.experiments.storing.store import Store
-
-    return Store.open(folder or default_path(), create=False)
-
-
-def results_in(spec: Path, store: Store) -> Results:
-    """The results that a store has for the experiment in a file."""
-    from memgrad.experiments.driver import results_of
-    from memgrad.experiments.planning.spec import Spec
-
-    return results_of(Spec.load(spec), store)
 
 
 def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...], spec: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, Command, Group, byte_bars, refusing
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import AsJson
+from memgrad.cli.terminal import Command, Group, byte_bars, refusing
 
 if TYPE_CHECKING:
     from memgrad.problems import datasets
@@ -37,7 +37,7 @@ def list_(as_json: AsJson = False) -> None:
 
     rows = [cache.summary(entry) for entry in (*catalogue.CATALOGUE.values(), *catalogue.TEXTS.values())]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     cells = []
     for row in rows:

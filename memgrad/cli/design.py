@@ -9,16 +9,17 @@ from typing import Annotated
 import typer
 
 from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, as_count, progress_bar, refusing
+from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, count
+from memgrad.cli.terminal import progress_bar, refusing
 
 
 def design(
-    nu: Annotated[float, typer.Option(help="The eigenvalues are j^-nu, nu > 1.")] = 1.5,
-    zeta: Annotated[float, typer.Option(help="How hard the start is, > 0: SGD's risk falls as k^-zeta.")] = 0.5,
-    noise: Annotated[float, typer.Option(help="The standard deviation of the label noise, >= 0.")] = 0.0,
-    batch: Annotated[int, typer.Option(parser=as_count, metavar="N", help="The batch size.")] = 1,
-    steps: Annotated[int, typer.Option(parser=as_count, metavar="N", help="How many steps, at least 16.")] = 1000,
-    iterations: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Maximum number of iterations.")] = 400,
+    nu: Nu = 1.5,
+    zeta: Zeta = 0.5,
+    noise: LabelNoise = 0.0,
+    batch: BatchSize = 1,
+    steps: Annotated[int, count("How many steps, at least 16.")] = 1000,
+    iterations: Annotated[int, count("Maximum number of iterations.")] = 400,
     out: Annotated[Path | None, typer.Option(help="Keep the design, with the method as text: .json.")] = None,
     as_json: AsJson = False,
 ) -> None:

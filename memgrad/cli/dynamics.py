@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from memgrad.cli.layout import show
-from memgrad.cli.terminal import as_count, progress_bar, refusing
+from memgrad.cli.options import FigureFile, check_outputs, count
+from memgrad.cli.terminal import progress_bar, refusing
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def simulate(
     ] = "su",
     start: Annotated[str, typer.Option(help="The first position: d numbers, or one for all coordinates.")] = "1",
     noise: Annotated[float, typer.Option(help="The standard deviation sigma of the noise, >= 0.")] = 0.02,
-    paths: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Number of paths, such as 1e6.")] = 1000,
+    paths: Annotated[int, count("Number of paths, such as 1e6.")] = 1000,
     until: Annotated[float, typer.Option(help="The final time.")] = 100.0,
     dt: Annotated[float, typer.Option(help="The time step.")] = 0.01,
     seed: Annotated[int, typer.Option(help="The seed of the noise.")] = 0,
     scheme: Annotated[str, typer.Option(help="exact, splitting, euler-maruyama or milstein.")] = "exact",
     out: Annotated[Path | None, typer.Option(help="Write the summary over time: .csv or .parquet.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg or .pdf.")] = None,
+    figure: FigureFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes more than an hour.")] = False,
 ) -> None:
     """Simulate stochastic flows with memory, next to their exact moments on quadratics.
@@ -60,11 +61,7 @@ def simulate(
             raise ValueError(f"each flow is simulated once, got {', '.join(flow)}.")
         if not yes:
             _refuse_more_than_an_hour(len(equations), chosen.dimension, paths, until, dt)
-        # Refuse a bad file name before computing anything.
-        if out is not None:
-            tables.table_path(out)
-        if figure is not None:
-            figures.figure_path(figure)
+        check_outputs(table=out, figure=figure)
         with progress_bar(f"{paths} paths") as report:
             found = dynamics.simulate_together(
                 list(equations.values()),

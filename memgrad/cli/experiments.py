@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from errno import ENOTDIR
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from memgrad.cli.layout import show
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import (
+    Address,
+    AsJson,
+    Device,
+    EngineName,
+    SaveEvery,
+    SpecFile,
+    StoreFolder,
+    Workers,
+    chosen_engine,
+    store_in,
+)
 from memgrad.cli.run_display import Display, live
-from memgrad.cli.terminal import AsJson, folder_for, refusing
+from memgrad.cli.terminal import folder_for, refusing
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.experiments.driver import Listener, Outcome
     from memgrad.experiments.planning.preview import Preview
     from memgrad.experiments.planning.spec import Spec
-    from memgrad.experiments.training.engines.engine import Engine
-
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The experiment; `memgrad init` writes one.")]
-StoreFolder = Annotated[
-    Path | None, typer.Option("--store", help="The folder of the store [default: $MEMGRAD_STORE or memgrad-store].")
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Number of processes, each with one thread [default: one per core].")
-]
 
 
 def init(
@@ -52,6 +54,7 @@ def init(
     - `memgrad init lm.toml --problem char-transformer --data my.txt` tunes and compares them on a language model
     """
     with refusing():
+        from memgrad import problems
         from memgrad.experiments.planning.example import example
         from memgrad.files import written_whole
         from memgrad.problems.datasets import text_names
@@ -60,7 +63,7 @@ def init(
             raise ValueError(f"{path} already exists; pass --force to overwrite it, or name another file.")
         _refuse_unknown(problem)
         if data is not None and data not in text_names():
-            _refuse_no_text(problem, data)
+            problems.get(problem, options={"data": data})  # refuses a text that cannot be trained on
             # Paths in an experiment are relative to its file.
             data = os.path.relpath(Path(data).expanduser().resolve(), path.resolve().parent)
         with written_whole(path) as unfinished:
@@ -74,13 +77,6 @@ def _refuse_unknown(problem: str) -> None:
 
     if ":" not in problem and not problem.endswith(".py") and problem not in problems.names():
         problems.get(problem)  # raises, with the known names
-
-
-def _refuse_no_text(problem: str, data: str) -> None:
-    """Refuse a text file that cannot be trained on before anything is written."""
-    from memgrad import problems
-
-    problems.get(problem, options={"data": data})
 
 
 def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_json: AsJson = False) -> None:
@@ -111,7 +107,7 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
                 workers=workers or usable_cores(),
             )
         if as_json:
-            typer.echo(json.dumps(found.to_dict(), indent=2))
+            print_json(found.to_dict())
             return
         rows = [(m.name, m.optimizer, m.step_sizes, str(m.runs), str(m.finished)) for m in found.methods]
         title = f"{chosen.name}: {found.title}"
@@ -135,14 +131,10 @@ def run(
     spec: SpecFile,
     store: StoreFolder = None,
     workers: Workers = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster: auto, or host:port of its head [default: start one].")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
-    save_every: Annotated[
-        float, typer.Option(min=0.0, help="Seconds between the checkpoints of a group of runs.")
-    ] = 120.0,
+    engine: EngineName = "local",
+    address: Address = None,
+    device: Device = None,
+    save_every: SaveEvery = 120.0,
     width: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of runs trained together [default: set by the problem].")
     ] = None,
@@ -164,8 +156,6 @@ def run(
     with refusing():
         from memgrad.experiments.driver import execute
         from memgrad.experiments.planning.spec import Spec
-        from memgrad.experiments.storing.folder import default_path
-        from memgrad.experiments.storing.store import Store
         from memgrad.experiments.training.engines.engine import check_device
 
         chosen = Spec.load(spec)
@@ -175,13 +165,13 @@ def run(
         if tensorboard is not None and not str(tensorboard).isprintable():
             raise ValueError(f"TensorBoard needs a path of printable characters, got {str(tensorboard)!r}.")
         with nullcontext() if tensorboard is None else folder_for(tensorboard):
-            kept = Store.open(store or default_path())
+            kept = store_in(store, create=True)
         with live(quiet=quiet or as_json) as display, _event_files(tensorboard, chosen, display) as listener:
             outcome = execute(
                 chosen, kept, trains, listener=listener, device=device, save_every=save_every, width=width
             )
         if as_json:
-            typer.echo(json.dumps(_as_dict(outcome, chosen), indent=2))
+            print_json({"experiment": chosen.name, **vars(outcome), "runs": len(outcome.runs)})
         elif not quiet or not outcome.complete:
             typer.echo(_in_words(outcome, spec, kept.path), err=not outcome.complete)
         if outcome.interrupted:
@@ -205,21 +195,6 @@ def _event_files(folder: Path | None, spec: Spec, display: Display) -> Iterator[
         files.close()
 
 
-def chosen_engine(name: str, workers: int | None, address: str | None) -> Engine:
-    """The engine with this name."""
-    if name == "local":
-        if address is not None:
-            raise ValueError(f"--address is for --engine ray, got --engine local --address {address}.")
-        from memgrad.experiments.training.engines.local import LocalEngine
-
-        return LocalEngine(workers)
-    if name == "ray":
-        from memgrad.experiments.training.engines.ray import RayEngine
-
-        return RayEngine(address, workers)
-    raise ValueError(f"the engine is local or ray, got {name!r}.")
-
-
 def _in_words(outcome: Outcome, spec: Path, store: Path) -> str:
     lines = [f"{outcome.trained} runs trained in {duration(outcome.seconds)}, {outcome.there} were already finished."]
     if finished := outcome.trained + outcome.there:
@@ -238,17 +213,3 @@ def _in_words(outcome: Outcome, spec: Path, store: Path) -> str:
     else:
         lines.append(f"Rows are in {store}. Next: memgrad compare {spec}")
     return "\n".join(lines)
-
-
-def _as_dict(outcome: Outcome, spec: Spec) -> dict[str, Any]:
-    return {
-        "experiment": spec.name,
-        "runs": len(outcome.runs),
-        "trained": outcome.trained,
-        "there": outcome.there,
-        "diverged": outcome.diverged,
-        "failed": outcome.failed,
-        "waiting": list(outcome.waiting),
-        "interrupted": outcome.interrupted,
-        "seconds": outcome.seconds,
-    }

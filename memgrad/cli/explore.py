@@ -11,17 +11,13 @@ from typing import Annotated
 import typer
 
 from memgrad import explorer
-from memgrad.cli.terminal import as_mixture, refusing
+from memgrad.cli.options import MEMORY, as_mixture
+from memgrad.cli.terminal import refusing
 from memgrad.memory import Mixture
 
 
 def explore(
-    memory: Annotated[
-        Mixture | None,
-        typer.Option(
-            parser=as_mixture, metavar="MEMORY", help="A text form, such as poly:2 or 'inst + (1+k)^0.15*poly:8'."
-        ),
-    ] = None,
+    memory: Annotated[Mixture | None, typer.Option(parser=as_mixture, metavar="MEMORY", help=MEMORY)] = None,
     preset: Annotated[int, typer.Option(min=1, max=explorer.STEPS, help="The scene of the story to start at.")] = 1,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", "--print-url", help="Print the address without opening a browser.")

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from memgrad.cli.experiments import chosen_engine
 from memgrad.cli.layout import show
+from memgrad.cli.options import chosen_engine
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for
 

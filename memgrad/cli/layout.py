@@ -1,21 +1,31 @@
-"""Tables that never truncate or wrap a number: with rules, without, or, if too wide, as paragraphs."""
+"""Tables that never truncate or wrap a number: with rules, without, or, if too wide, as paragraphs. And JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 import textwrap
 from collections.abc import Collection, Sequence
+from typing import Any
 
+import typer
 from rich.box import HEAVY_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from memgrad.tables import json_ready
+
 PROSE = 24
 """The minimum width of a column of words; below it, the table is printed as paragraphs."""
 
 Cell = str | Text
+
+
+def print_json(data: Any) -> None:
+    """Print plain data as JSON; numbers that are not finite are null."""
+    typer.echo(json.dumps(json_ready(data), indent=2))
 
 
 def show(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, as_count, as_mixture, progress_bar, refusing
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import MEMORY, AsJson, as_mixture, count
+from memgrad.cli.terminal import progress_bar, refusing
 from memgrad.memory import FAMILIES, Memory, Mixture, MixturePassport, Passport
 
 MOST_DRAWN = 100_000
@@ -27,22 +27,15 @@ def memories(as_json: AsJson = False) -> None:
         for family in FAMILIES.values()
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     show(("family", "text form", "m(t)", "decay b_k"), [list(row.values()) for row in rows])
     Console().print("Also: constant, square-root, linear, quadratic, cubic; and as in the paper: p=2, p=e, p=inf.")
 
 
 def passport(
-    memory: Annotated[
-        list[Mixture],
-        typer.Argument(
-            parser=as_mixture,
-            metavar="MEMORY",
-            help="A text form, such as poly:2 or 'inst + (1+k)^0.15*poly:8'.",
-        ),
-    ],
-    at: Annotated[int, typer.Option(parser=as_count, metavar="K", help="The step k, counted from 0.")] = 1000,
+    memory: Annotated[list[Mixture], typer.Argument(parser=as_mixture, metavar="MEMORY", help=MEMORY)],
+    at: Annotated[int, count("The step k, counted from 0.", "K")] = 1000,
     as_json: AsJson = False,
 ) -> None:
     """Show the passports of memories at step K: mean age, half-life, noise and, for mixtures, the gain.
@@ -58,9 +51,7 @@ def passport(
         # Next to a mixture, memories are shown as mixtures of one part, so that all columns have the same rows.
         passports = [_with_progress(each, at) for each in (memories if len(memories) == len(memory) else memory)]
     if as_json:
-        from memgrad.tables import json_ready
-
-        typer.echo(json.dumps(json_ready([each.to_dict() for each in passports]), indent=2))
+        print_json([each.to_dict() for each in passports])
         return
     columns = [each.rows() for each in passports]
     rows = [(what, *(column[i][1] for column in columns)) for i, (what, _) in enumerate(columns[0])]
@@ -85,10 +76,9 @@ def plot_memories(
     time: Annotated[float | None, typer.Option(help="The time t of the step.", show_default="6")] = None,
     at: Annotated[
         int | None,
-        typer.Option(
-            parser=as_count,
-            metavar="K",
-            help="Draw the weights of all gradients at this step k instead, with their gain.",
+        count(
+            "Draw the weights of all gradients at this step k instead, with their gain.",
+            "K",
             show_default="100 for mixtures",
         ),
     ] = None,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memgrad.cli.options import check_outputs
 from memgrad.cli.terminal import progress_bar, refusing
 from memgrad.paper.catalogue import SYNTHETIC, PaperFigure
 
@@ -89,10 +90,7 @@ def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) 
         from memgrad import figures, tables
         from memgrad.paper.figures import draw
 
-        # Refuse a bad file name before computing anything.
-        figures.figure_path(out)
-        if data is not None:
-            tables.table_path(data)
+        check_outputs(table=data, figure=out)
         with progress_bar(figure.title) as report:
             picture = draw(figure.name, seed=seed, progress=report)
         typer.echo(f"wrote {figures.save(picture.figure, out)}")

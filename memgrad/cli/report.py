@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from memgrad.cli.comparison import opened
-from memgrad.cli.experiments import StoreFolder
+from memgrad.cli.options import StoreFolder, store_in
 from memgrad.cli.terminal import folder_for, refusing
 
 
@@ -47,7 +46,7 @@ def report(
             raise ValueError(f"rows come from --from {published} or --store {store}, not from both; name one.")
         there = () if published is None else published_scales(published)
         scale = known("scale", scale or (there[-1] if there else "quick"), scales())
-        kept = opened(store) if published is None else published_store(published, scale)
+        kept = store_in(store) if published is None else published_store(published, scale)
         with folder_for(out):
             found = reproduction.reproduce(
                 scale=scale,

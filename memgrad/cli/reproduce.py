@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
 from memgrad.cli.language import are_language, reproduce_language
 from memgrad.cli.layout import show
+from memgrad.cli.options import Address, Device, EngineName, StoreFolder, Workers, chosen_engine
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for, refusing
 from memgrad.durations import duration
@@ -41,9 +41,9 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="The folder for figures, numbers and scoreboard.json.")] = Path(
         "reproduction"
     ),
-    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster [default: start one].")] = None,
+    device: Device = None,
+    engine: EngineName = "local",
+    address: Address = None,
     workers: Workers = None,
     ending: Annotated[
         list[str] | None,
@@ -81,9 +81,9 @@ def reproduce(
         from memgrad.experiments.storing.store import Store
         from memgrad.figures import FORMATS
         from memgrad.paper import reproduction
-        from memgrad.paper.names import chosen
         from memgrad.paper.published import copy_rows, published_store
         from memgrad.paper.scales import known, scales
+        from memgrad.paper.verdicts import chosen
         from memgrad.report import write_report
 
         if are_language(names or ()):
@@ -106,14 +106,14 @@ def reproduce(
         for each in ending or ():
             known("format", each, FORMATS)
 
-        def told(line: str) -> None:
+        def say(line: str) -> None:
             if not quiet:
                 typer.echo(line, err=True)
 
         if published is not None:
             source = published_store(published, scale)
             new = copy_rows(source, Store.open(store or default_path()))
-            told(f"{new} files of published rows were copied from {source.path}.")
+            say(f"{new} files of published rows were copied from {source.path}.")
         seconds = None
         if plan or (scales()[scale].decides and not quiet):
             seconds = _plan(names or (), scale, store or default_path(), workers)
@@ -127,7 +127,7 @@ def reproduce(
         def listening(experiment: str) -> AbstractContextManager[Display]:
             title = f"experiment {countdown.begin(experiment)}, {experiment}"
             left = countdown.left()
-            told(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
+            say(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
             return live(quiet=quiet, title=title, after=countdown.after())
 
         found = reproduction.reproduce(
@@ -137,7 +137,7 @@ def reproduce(
             out=out,
             engine=lambda: chosen_engine(engine, workers, address),
             listening=listening,
-            told=told,
+            told=say,
             device=device,
             formats=ending or ("png", "svg"),
         )
@@ -156,9 +156,9 @@ def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) ->
     from memgrad.experiments.planning.preview import preview
     from memgrad.experiments.storing.store import Store
     from memgrad.experiments.training.engines.local import usable_cores
-    from memgrad.paper.names import chosen, needed
     from memgrad.paper.reproduction import unfinished
     from memgrad.paper.scales import experiment
+    from memgrad.paper.verdicts import chosen, needed
     from memgrad.problems.datasets import DatasetUnavailable
 
     workers = workers or usable_cores()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, as_count, progress_bar, refusing
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, check_outputs, count
+from memgrad.cli.terminal import progress_bar, refusing
 
 if TYPE_CHECKING:
     from memgrad.dynamics import Risk
@@ -28,15 +28,15 @@ def risk(
         list[str],
         typer.Argument(metavar="METHOD", help="A memory, a mixture or a method without a second memory."),
     ],
-    nu: Annotated[float, typer.Option(help="The eigenvalues are j^-nu, nu > 1.")] = 1.5,
-    zeta: Annotated[float, typer.Option(help="How hard the start is, > 0: SGD's risk falls as k^-zeta.")] = 0.5,
+    nu: Nu = 1.5,
+    zeta: Zeta = 0.5,
     lr: Annotated[
         str | None,
         typer.Option(help="Learning rates, with commas; halvings of SGD's largest unless given.", show_default=False),
     ] = None,
-    steps: Annotated[int, typer.Option(parser=as_count, metavar="N", help="How many steps, also as 1e6.")] = 10_000,
-    batch: Annotated[int, typer.Option(parser=as_count, metavar="N", help="The batch size.")] = 1,
-    noise: Annotated[float, typer.Option(help="The standard deviation of the label noise, >= 0.")] = 0.0,
+    steps: Annotated[int, count("How many steps, also as 1e6.")] = 10_000,
+    batch: BatchSize = 1,
+    noise: LabelNoise = 0.0,
     out: Annotated[Path | None, typer.Option(help="Write the risks over the steps: .csv or .parquet.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg or .pdf.")] = None,
     as_json: AsJson = False,
@@ -64,11 +64,7 @@ def risk(
                 f"{len(methods) * len(rates)} settings of {steps:.3g} steps take too long: the limit is "
                 f"{LARGEST:.0e} steps in all: take fewer --steps, or fewer learning rates."
             )
-        # Refuse a bad file name before computing anything.
-        if out is not None:
-            tables.table_path(out)
-        if figure is not None:
-            figures.figure_path(figure)
+        check_outputs(table=out, figure=figure)
         with progress_bar(f"{len(methods) * len(rates)} settings") as report:
             found = dynamics.exact_risk(
                 methods, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, progress=report
@@ -76,7 +72,7 @@ def risk(
         rows, curves = _rows(found, methods, nu, zeta)
         about = {"nu": nu, "zeta": zeta, "steps": steps, "batch": batch, "noise": noise, "sgd_limit": limit}
         if as_json:
-            typer.echo(json.dumps({**about, "methods": rows}, indent=2))
+            print_json({**about, "methods": rows})
         else:
             show(tuple(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
             typer.echo(f"SGD converges for learning rates below {limit:.4g}.")

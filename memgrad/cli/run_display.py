@@ -34,23 +34,14 @@ def live(*, quiet: bool = False, title: str = "all", after: float | None = None)
     )
     bars = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
     with bars:
-        yield Display(bars, console, plain=not quiet and not console.is_terminal, quiet=quiet, title=title, after=after)
+        yield Display(bars, plain=not quiet and not console.is_terminal, quiet=quiet, title=title, after=after)
 
 
 class Display:
     """Shows the run groups in training, their speed and losses, and the remaining time."""
 
-    def __init__(
-        self,
-        bars: Progress,
-        console: Console,
-        *,
-        plain: bool,
-        quiet: bool,
-        title: str = "all",
-        after: float | None = None,
-    ) -> None:
-        self._bars, self._console, self._plain, self._quiet = bars, console, plain, quiet
+    def __init__(self, bars: Progress, *, plain: bool, quiet: bool, title: str, after: float | None) -> None:
+        self._bars, self._plain, self._quiet = bars, plain, quiet
         self._title, self._after = title, after
         self._all: TaskID | None = None
         self._rows: dict[str, TaskID] = {}

@@ -9,44 +9,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, as_count, progress_bar, refusing
+from memgrad.cli.options import AsJson, ProblemName, Sample, check_outputs, count
+from memgrad.cli.terminal import progress_bar, refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.measuring.measure import Measured
 
 
 def spectrum(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROBLEM", help="file.py, file.py:function, module:function, or a name such as fashion-mlp."
-        ),
-    ],
-    sample: Annotated[bool, typer.Option("--sample", help="Use the rows that come with memgrad.")] = False,
-    steps: Annotated[
-        int, typer.Option(parser=as_count, metavar="N", help="SGD steps before measuring; 0 leaves zeta out.")
-    ] = 300,
+    problem: ProblemName,
+    sample: Sample = False,
+    steps: Annotated[int, count("SGD steps before measuring; 0 leaves zeta out.")] = 300,
     lr: Annotated[
         float | None, typer.Option(help="Their learning rate [default: set by the curvature].", show_default=False)
     ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(parser=as_count, metavar="N", help="The batch size [default: the problem's].", show_default=False),
-    ] = None,
-    rows: Annotated[
-        int, typer.Option(parser=as_count, metavar="N", help="Maximum number of examples for curvature and noise.")
-    ] = 2000,
+    batch: Annotated[int | None, count("The batch size [default: the problem's].", show_default=False)] = None,
+    rows: Annotated[int, count("Maximum number of examples for curvature and noise.")] = 2000,
     matrix: Annotated[str, typer.Option(help="gauss-newton or hessian.")] = "gauss-newton",
-    probes: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Number of random vectors.")] = 5,
-    lanczos: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Products per random vector.")] = 80,
-    seeds: Annotated[int, typer.Option(parser=as_count, metavar="N", help="Number of loss curves.")] = 3,
-    seed: Annotated[int, typer.Option(parser=as_count, metavar="N", help="The seed of all of it.")] = 0,
+    probes: Annotated[int, count("Number of random vectors.")] = 5,
+    lanczos: Annotated[int, count("Products per random vector.")] = 80,
+    seeds: Annotated[int, count("Number of loss curves.")] = 3,
+    seed: Annotated[int, count("The seed of all of it.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Where the result is kept [default: NAME.spectrum.json].", show_default=False),
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the result that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing result.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a problem: the decay nu of its curvature, its gradient's noise, and zeta of its loss curve.
@@ -67,8 +56,7 @@ def spectrum(
         from memgrad.experiments.measuring.measure import measure
         from memgrad.files import written_whole
 
-        if figure is not None:
-            figures.figure_path(figure)
+        check_outputs(figure=figure)
         chosen = problems.get(problem, sample=sample)
         kept = Path(f"{_file_name(chosen.name)}.spectrum.json") if out is None else out
         if kept.suffix != ".json":

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memgrad.cli.comparison import opened, results_in
-from memgrad.cli.experiments import StoreFolder
-from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import AsJson, StoreFolder, check_outputs, results_in, store_in
+from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.storing.store import Store
@@ -29,9 +27,9 @@ def ls(store: StoreFolder = None, as_json: AsJson = False) -> None:
     with refusing():
         from memgrad.experiments.storing.upkeep import inventory
 
-        found = inventory(opened(store))
+        found = inventory(store_in(store))
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2))
+        print_json(found.to_dict())
         return
     rows = [
         (held.problem, held.optimizer, held.memory, *map(str, (held.runs, held.step_sizes, held.seeds, held.diverged)))
@@ -70,9 +68,8 @@ def export(
             raise ValueError("name a file ending in .csv or .parquet, or pass --csv for standard output.")
         if out is not None and as_csv and out.suffix.lower() != ".csv":
             raise ValueError(f"--csv writes a file ending in .csv, got {str(out)!r}.")
-        if out is not None:
-            tables.table_path(out)  # before anything is read, so that a bad name is refused first
-        kept = opened(store)
+        check_outputs(table=out)
+        kept = store_in(store)
         columns = kept.read().described() if spec is None else results_in(spec, kept).table()
         if out is None:
             tables.write_csv(columns, sys.stdout)
@@ -100,7 +97,7 @@ def gc(
     with refusing():
         from memgrad.experiments.storing.upkeep import clean
 
-        kept = opened(store)
+        kept = store_in(store)
         wanted = None if keep is None else _runs_to_keep(keep, kept)
         if keep is not None and not (yes or dry_run):
             raise ValueError("--keep removes rows permanently: add --yes to confirm, or --dry-run to see which.")
@@ -119,7 +116,7 @@ def _runs_to_keep(spec: Path, store: Store) -> set[str]:
             f"the runs of {', '.join(unknown)} are known only after their step size is selected: finish "
             f"`memgrad run {spec}` first."
         )
-    return {run.digest for step_sizes in results.runs.values() for at in step_sizes.values() for run in at.values()}
+    return set(results.planned)
 
 
 def _size(nbytes: int) -> str:

@@ -1,4 +1,4 @@
-"""Parsing of arguments, progress bars, and error messages."""
+"""Commands and groups of them, error messages, and progress bars."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console, RenderableType
@@ -26,10 +26,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from memgrad.cli.run_display import LINES_EVERY
 from memgrad.durations import duration
-from memgrad.memory import Memory, Mixture
-from memgrad.memory.text import as_memory as memory_of
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; infinite and undefined numbers are null.")]
 
 
 class Command(TyperCommand):
@@ -106,31 +102,6 @@ def folder_for(path: Path) -> Iterator[None]:
             with suppress(OSError):  # it is not empty
                 each.rmdir()
         raise
-
-
-def as_memory(text: str) -> Memory:
-    """The memory with this text form."""
-    with refusing():
-        return memory_of("this command", "MEMORY", text)
-
-
-def as_mixture(text: str) -> Mixture:
-    """The mixture with this text form; a memory is a mixture of one part."""
-    with refusing():
-        return Mixture.parse(text)
-
-
-def as_count(text: str | int) -> int:
-    """A count >= 0, such as 1000 or 1e6."""
-    with refusing():
-        text = str(text)  # typer parses an option's default too, which is a number
-        try:
-            number = int(text) if text.strip().lstrip("+-").isdigit() else float(text)
-        except ValueError:
-            raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.") from None
-        if not (0 <= number < float("inf") and number == int(number)):
-            raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.")
-        return int(number)
 
 
 @contextmanager

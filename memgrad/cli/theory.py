@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from memgrad.cli.layout import show
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import AsJson
+from memgrad.cli.terminal import refusing
 from memgrad.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _value(name: str, kind: str, text: str) -> Any:
 def _list(entries: list[Entry], as_json: bool) -> None:
     rows = [(entry.name, entry.summary, " ".join(p.name for p in entry.parameters if p.required)) for entry in entries]
     if as_json:
-        typer.echo(json.dumps([dict(zip(("name", "about", "takes"), row, strict=True)) for row in rows], indent=2))
+        print_json([dict(zip(("name", "about", "takes"), row, strict=True)) for row in rows])
         return
     show(("bound", "about", "takes"), rows, prose={"about", "takes"})
 
@@ -94,7 +94,7 @@ def _describe(entry: Entry, as_json: bool) -> None:
     rows = [(p.name, p.meaning, p.domain, "yes" if p.required else f"no ({p.default})") for p in entry.parameters]
     if as_json:
         names = ("name", "meaning", "domain", "required")
-        typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     Console().print(f"{entry.name}: {entry.summary}", highlight=False, markup=False)
     show(("argument", "meaning", "domain", "required"), rows, prose={"meaning", "domain"})
@@ -107,9 +107,7 @@ def _print(found: Bound, as_json: bool) -> None:
         for number in (data["at"], data["value"], data["rate"], data["ball"])
     )
     if as_json:
-        from memgrad.tables import json_ready
-
-        typer.echo(json.dumps({**data, **{n: json_ready(data[n]) for n in ("value", "rate", "ball")}}, indent=2))
+        print_json(data)
         return
     rows = [[f"{number:.6g}" for number in row] for row in zip(at, value, rate, ball, strict=True)]
     show((found.variable, f"bound of {found.about}", "rate", "ball"), rows)

@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from memgrad.cli.experiments import StoreFolder, Workers, chosen_engine
-from memgrad.cli.layout import show
+from memgrad.cli.layout import print_json, show
+from memgrad.cli.options import (
+    Address,
+    AsJson,
+    Device,
+    EngineName,
+    Sample,
+    SaveEvery,
+    StoreFolder,
+    Workers,
+    check_outputs,
+    chosen_engine,
+    store_in,
+)
 from memgrad.cli.run_display import live
-from memgrad.cli.terminal import AsJson, refusing
+from memgrad.cli.terminal import refusing
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
@@ -91,7 +103,7 @@ def tune(
         typer.Option(help="Schedule of the learning rate, such as 'linear(warmup=0.05)' [default: constant]."),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a gradient [default: any].")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Use the data that come with memgrad.")] = False,
+    sample: Sample = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
     budget: Annotated[
         float | None,
@@ -113,14 +125,10 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, help="Another number repeats tuning with other seeds.")] = 0,
     store: StoreFolder = None,
     workers: Workers = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra `ray`).")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster: auto, or host:port of its head [default: start one].")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="Where to train, such as cuda [default: cpu].")] = None,
-    save_every: Annotated[
-        float, typer.Option(min=0.0, help="Seconds between the checkpoints of a group of runs.")
-    ] = 120.0,
+    engine: EngineName = "local",
+    address: Address = None,
+    device: Device = None,
+    save_every: SaveEvery = 120.0,
     out: Annotated[Path | None, typer.Option(help="Write a figure of race and search: .png, .svg or .pdf.")] = None,
     repeat: Annotated[
         Path | None, typer.Option(metavar="SPEC.toml", help="Write an experiment that repeats the answer.")
@@ -147,35 +155,26 @@ def tune(
     with refusing():
         from memgrad import figures
         from memgrad.experiments.planning.methods import canonical_schedule
-        from memgrad.experiments.racing.repeat import repeating
         from memgrad.experiments.racing.sequential import Rules
         from memgrad.experiments.racing.tune import Budget
         from memgrad.experiments.racing.tune import tune as tuned
-        from memgrad.experiments.storing.folder import default_path
-        from memgrad.experiments.storing.store import Store
+        from memgrad.experiments.racing.words import repeating
         from memgrad.experiments.training.engines.engine import check_device
         from memgrad.files import written_whole
 
-        if out is not None:
-            figures.figure_path(out)  # before anything is trained
+        check_outputs(figure=out)
         rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
         limits = Budget(runs, budget)
-        settings: dict[str, Any] = {
-            "steps": steps,
-            "epochs": epochs,
-            "batch": batch,
-            "examples": examples,
-            "sample": sample or None,
-        }
-        settings |= {"schedule": canonical_schedule(schedule), "clip": clip}
+        settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
+        settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}
         spec, candidates = asked(problem, method, like, nu, settings)
         _refuse_too_few(candidates, limits.runs)
         check_device(device, here=engine == "local")
         trains = chosen_engine(engine, workers, address)
-        beforehand = _beforehand(spec, candidates, rules, limits, workers)
-        kept = Store.open(store or default_path())
+        forecast = _forecast(spec, candidates, rules, limits, workers)
+        kept = store_in(store, create=True)
         with live(quiet=quiet or as_json) as display:
-            display.said(beforehand)
+            display.said(forecast)
             answer = tuned(
                 spec,
                 kept,
@@ -191,9 +190,7 @@ def tune(
         again = f"memgrad tune {problem}"
         _print(answer, again, as_json=as_json)
         if out is not None and answer.profiles:
-            from memgrad.figures.races import race
-
-            typer.echo(f"wrote {figures.save(race(answer, caption=_caption(spec)), out)}", err=as_json)
+            typer.echo(f"wrote {figures.save(figures.race(answer, caption=_caption(spec)), out)}", err=as_json)
         if repeat is not None and answer.pick is not None:
             with written_whole(repeat) as unfinished:
                 unfinished.write_text(repeating(spec, answer, repeat.parent), encoding="utf-8")
@@ -242,24 +239,25 @@ def asked(
 
 
 def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
-    """Refuse a number of runs that does not even buy the first three learning rates of the methods to start with."""
+    """Refuse a budget that is too small for the first three learning rates of the methods to start with."""
     first = 3 * sum(not candidate.like for candidate in candidates)
     if runs is not None and runs < first:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
-def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
-    """What tuning needs and what the budget buys, from training a little of it."""
+def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
+    """The expected cost of tuning and what the budget allows, measured by training a little of it."""
     from memgrad.experiments.planning.preview import preview
+    from memgrad.experiments.racing.course import expected_runs
     from memgrad.experiments.training.engines.local import usable_cores
 
     processes = workers or usable_cores()
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
-    with Console(stderr=True).status("Training a little of it ..."):
+    with Console(stderr=True).status("Measuring the training speed ..."):
         found = preview(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers=processes)
     assert found.cost is not None
     pace = found.cost.seconds / found.runs
-    least, most = cost(candidates, rules)
+    least, most = expected_runs(candidates, rules)
     takes = f"about {duration(least * pace)} to {duration(most * pace)} on {processes} workers"
     needs = f"{len(candidates)} methods need {least} to {most} runs: {takes}."
     if limits.seconds is not None:
@@ -275,19 +273,11 @@ def _beforehand(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limit
     return needs
 
 
-def cost(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
-    """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
-    search = sum(8 if candidate.like else 11 for candidate in candidates)
-    last = 4 * rules.refine + 2 * rules.fresh
-    return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
-
-
 def _print(answer: Answer, again: str, *, as_json: bool) -> None:
-    from memgrad import tables
     from memgrad.experiments.racing.words import answer_in_words
 
     if as_json:
-        typer.echo(json.dumps(tables.json_ready(answer.to_dict()), indent=2))
+        print_json(answer.to_dict())
         return
     contestants = [each for each in (answer.challenger, answer.baseline) if each is not None]
     if contestants:

@@ -1,26 +1,38 @@
-"""Experiments: from a spec to planned runs, to training, to rows in a store, on one machine or many."""
+"""Experiments: from a spec to planned runs, to training, to rows in a store, on one machine or many.
+
+A folder for each stage::
+
+    planning     the TOML file, the runs it asks for, their groups and their cost
+    training     the loop, its programs and checkpoints, and the engines that host it
+    storing      rows, checkpoints, provenance and upkeep of a store
+    racing       `memgrad tune`: learning rates, the race and its answer
+    measuring    `memgrad spectrum`: curvature, noise and the loss curve of a problem
+
+`driver` leads an experiment through the stages, `results` reads the rows and compares methods (`comparison` has the
+values it returns), and `digests` derives every digest and seed.
+"""
 
 from memgrad.extras import require
 
 require("memgrad.experiments", extra="lab", modules=("torch", "pydantic"))
 
-from memgrad.deprecation import deprecated_modules  # noqa: E402  # after the check
-from memgrad.experiments.comparison import Comparison, Curve  # noqa: E402
-from memgrad.experiments.driver import Outcome, execute, results_of  # noqa: E402
-from memgrad.experiments.planning.methods import Method  # noqa: E402
-from memgrad.experiments.planning.recipe import Recipe  # noqa: E402
-from memgrad.experiments.planning.runs import Run  # noqa: E402
-from memgrad.experiments.planning.spec import Evaluate, Select, Spec  # noqa: E402
-from memgrad.experiments.racing.answer import Answer, Contestant  # noqa: E402
-from memgrad.experiments.racing.candidates import Candidate  # noqa: E402
-from memgrad.experiments.racing.course import Trial  # noqa: E402
-from memgrad.experiments.racing.portfolio import portfolio  # noqa: E402
-from memgrad.experiments.racing.sequential import Rules  # noqa: E402
-from memgrad.experiments.racing.tune import Budget, tune  # noqa: E402
-from memgrad.experiments.racing.tuner import Tuner  # noqa: E402
-from memgrad.experiments.results import Results  # noqa: E402
-from memgrad.experiments.storing.store import Store  # noqa: E402
-from memgrad.experiments.training.engines.local import LocalEngine  # noqa: E402
+from memgrad.deprecation import deprecated_modules
+from memgrad.experiments.comparison import Comparison, Curve
+from memgrad.experiments.driver import Outcome, execute, results_of
+from memgrad.experiments.planning.methods import Method
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.spec import Evaluate, Select, Spec
+from memgrad.experiments.racing.answer import Answer, Contestant
+from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.course import Trial
+from memgrad.experiments.racing.portfolio import portfolio
+from memgrad.experiments.racing.sequential import Rules
+from memgrad.experiments.racing.tune import Budget, tune
+from memgrad.experiments.racing.tuner import Tuner
+from memgrad.experiments.results import Results
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines.local import LocalEngine
 
 __all__ = [
     "Answer",

@@ -1,4 +1,4 @@
-"""What results are made of: a metric over the steps, and a method beside a reference."""
+"""The parts of results: a metric over the steps, and a method compared with a reference."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate, interval, t_quantile
-
-Array = NDArray[np.float64]
 
 
 @final

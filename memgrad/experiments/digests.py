@@ -1,6 +1,6 @@
-"""Every digest and every seed of an experiment is derived here, from what it stands for and nothing else.
+"""The digests and seeds of experiments: each depends on the arguments of its function and on nothing else.
 
-Stores outlive versions of memgrad: what a function here returns for given arguments never changes.
+Stores outlive versions of memgrad, so what a function here returns for given arguments must never change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 def digest_of(*words: str) -> str:
-    """32 hexadecimal digits that all the words determine together."""
+    """32 hexadecimal digits that depend on all the words."""
     return digest_of_bytes("\0".join(words).encode())
 
 
@@ -34,7 +34,7 @@ def digest_of_runs(digests: Iterable[str]) -> str:
 
 
 def seed_from(*words: str | int) -> int:
-    """A seed of 63 bits that all the words determine together.
+    """A seed of 63 bits that depends on all the words.
 
     Example:
         >>> seed_from("order", "covtype-softmax", 0) == seed_from("order", "covtype-softmax", 1)
@@ -49,7 +49,7 @@ def initial_seed(problem: str, seed: int) -> int:
 
 
 def noise_seed(problem: str, seed: int) -> int:
-    """The seed of whatever a model draws while it is trained, such as dropout."""
+    """The seed of the random numbers that a model draws during training, such as those of dropout."""
     return seed_from("noise", problem, seed)
 
 

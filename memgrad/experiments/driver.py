@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, final
 
@@ -63,13 +63,13 @@ class Silent:
 @final
 @dataclass
 class Outcome:
-    """What became of an experiment.
+    """The outcome of running an experiment.
 
     Attributes:
         runs: All runs that were planned.
-        trained: How many were trained now.
-        there: How many were finished before.
-        diverged: How many of all finished ones diverged: a loss or a parameter was not finite.
+        trained: The number of runs trained by this call.
+        there: The number of runs that were finished before.
+        diverged: The number of finished runs that diverged: a loss or a parameter was not finite.
         failed: Runs that could not be trained, and why, by digest.
         waiting: Methods that could not be planned, because those whose step sizes they take are not complete.
         interrupted: Whether it was stopped before its end.
@@ -159,7 +159,13 @@ def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Resul
     """The results of an experiment so far. Methods whose step size is not selected yet are left out."""
     facts = facts or facts_of(spec.problem_choice, store, keep=False)
     table = expand(spec, facts, selected_step_sizes(spec, facts, store))
-    return Results(spec, table, store.read(run.digest for run in runs_in(table)))
+    return Results.read(spec, store, table)
+
+
+def stored_results(spec: Spec, store: Store) -> Results | None:
+    """The results of an experiment on a built-in problem that was loaded before: nothing is loaded. Otherwise None."""
+    facts = known_facts(spec.problem_choice, store)
+    return None if facts is None else results_of(spec, store, facts=facts)
 
 
 def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, float]:
@@ -173,7 +179,7 @@ def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, flo
     selected: dict[str, float] = {}
     while wanted:
         own = expand(spec, facts, selected)  # a method that follows another may have others that follow it
-        results = Results(spec, own, store.read(run.digest for run in runs_in(own)))
+        results = Results.read(spec, store, own)
         found = dict(results.selected(name) for name in wanted if results.tuned(name))
         if found == selected:
             break
@@ -181,21 +187,20 @@ def selected_step_sizes(spec: Spec, facts: Facts, store: Store) -> dict[str, flo
     return selected
 
 
+@dataclass
 class _Driver:
-    def __init__(
-        self,
-        spec: Spec,
-        store: Store,
-        engine: Engine,
-        listener: Listener,
-        device: str | None,
-        save_every: float,
-        width: int | None,
-        facts: Facts | None = None,
-    ) -> None:
-        self._facts = facts
-        self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
-        self._device, self._save_every, self._width = device, save_every, width
+    """A call of `execute`: its arguments, and what it has done so far."""
+
+    _spec: Spec
+    _store: Store
+    _engine: Engine
+    _listener: Listener
+    _device: str | None
+    _save_every: float
+    _width: int | None
+    _facts: Facts | None
+
+    def __post_init__(self) -> None:
         self._outcome = Outcome()
         self._under_way: dict[str, RunGroup] = {}
         self._tries: dict[str, int] = {}
@@ -251,14 +256,18 @@ class _Driver:
         while (waiting or self._under_way) and not self._signals.stop:
             while waiting and len(self._under_way) < self._engine.slots:
                 self._start(waiting.pop(0))
-            for key, event in self._engine.wait(0.5):
-                group = self._under_way[key]
-                self._keep(group, event)
-                self._listener.happened(group, event)
+            for key, event in self._events():
                 if isinstance(event, Lost) and self._tries[key] <= RETRIES:
                     waiting.insert(0, self._under_way.pop(key))
                 elif isinstance(event, Finished | Failed | Lost):
                     del self._under_way[key]
+
+    def _events(self) -> Iterator[tuple[str, Event]]:
+        """The next events, once what they bring is stored and the listener has heard of them."""
+        for key, event in self._engine.wait(0.5):
+            self._keep(self._under_way[key], event)
+            self._listener.happened(self._under_way[key], event)
+            yield key, event
 
     def _start(self, group: RunGroup) -> None:
         self._tries[group.key] = self._tries.get(group.key, 0) + 1
@@ -304,10 +313,7 @@ class _Driver:
         self._engine.stop()
         deadline = time.monotonic() + PATIENCE
         while self._under_way and time.monotonic() < deadline:
-            for key, event in self._engine.wait(0.5):
-                group = self._under_way[key]
-                self._keep(group, event)
-                self._listener.happened(group, event)
+            for key, event in self._events():
                 if isinstance(event, Finished | Failed | Lost | Stopped):
                     del self._under_way[key]
 

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
-from memgrad.experiments.comparison import Array, Comparison, Curve, first_at
+from memgrad.experiments.comparison import Comparison, Curve, first_at
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.chunk import Rows
 from memgrad.experiments.storing.store import Store
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate, holm, interval, paired_difference, paired_p_value
 
 RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]
@@ -47,6 +48,11 @@ class Results:
     def read(cls, spec: Spec, store: Store, table: RunTable) -> Self:
         """The results that a store has for the runs of a table."""
         return cls(spec, table, store.read(run.digest for *_, run in _each(table)))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every run of every method is known and finished."""
+        return not self.missing() and len(self.methods) == len(self.spec.methods)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -184,15 +190,17 @@ class Results:
 
     def complete(self, method: str) -> bool:
         """Whether all runs of all its step sizes are finished."""
-        runs = [
-            run for name in self._variants(method) for lr in self.runs.get(name, {}).values() for run in lr.values()
-        ]
-        return bool(runs) and all(run.digest in self.rows.runs for run in runs)
+        _, finished, planned = self._counts(method)
+        return 0 < finished == planned
+
+    @cached_property
+    def planned(self) -> Mapping[str, Run]:
+        """All runs that are known so far, finished or not, by digest."""
+        return {run.digest: run for *_, run in _each(self.runs)}
 
     def missing(self) -> tuple[Run, ...]:
         """The runs that are not finished."""
-        runs = {run.digest: run for *_, run in _each(self.runs)}
-        return tuple(run for digest, run in runs.items() if digest not in self.rows.runs)
+        return tuple(run for digest, run in self.planned.items() if digest not in self.rows.runs)
 
     def compare(
         self, metric: str, reference: str | None = None, *, reach: float | None = None

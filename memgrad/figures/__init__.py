@@ -9,23 +9,23 @@ from memgrad.extras import require
 
 require("memgrad.figures", extra="lab", modules=("matplotlib",))
 
-from memgrad.figures.audits import audits  # noqa: E402  # after the check, which names the extra
-from memgrad.figures.bounds import gamma_curve, gamma_region  # noqa: E402
-from memgrad.figures.comparisons import comparison  # noqa: E402
-from memgrad.figures.datasets import data_set  # noqa: E402
-from memgrad.figures.descents import amplification, time_warp  # noqa: E402
-from memgrad.figures.ensembles import ensembles  # noqa: E402
-from memgrad.figures.memories import PAPER_MEMORIES, memory_types, mixture_weights  # noqa: E402
-from memgrad.figures.objectives import example_objectives, objective_shapes  # noqa: E402
-from memgrad.figures.odes import Panel, momentum_and_memory  # noqa: E402
-from memgrad.figures.races import race  # noqa: E402
-from memgrad.figures.ratios import ratios  # noqa: E402
-from memgrad.figures.risks import Curve, risk_curves, risk_map  # noqa: E402
-from memgrad.figures.smoothing import smoothing  # noqa: E402
-from memgrad.figures.spectra import measured_spectrum  # noqa: E402
-from memgrad.figures.style import FORMATS, figure_path, save  # noqa: E402
-from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves  # noqa: E402
-from memgrad.figures.velocities import VelocityMoments, second_moments, velocity_noise  # noqa: E402
+from memgrad.figures.audits import audits
+from memgrad.figures.bounds import gamma_curve, gamma_region
+from memgrad.figures.comparisons import comparison
+from memgrad.figures.datasets import data_set
+from memgrad.figures.descents import amplification, time_warp
+from memgrad.figures.ensembles import ensembles
+from memgrad.figures.memories import PAPER_MEMORIES, memory_types, mixture_weights
+from memgrad.figures.objectives import example_objectives, objective_shapes
+from memgrad.figures.odes import Panel, momentum_and_memory
+from memgrad.figures.races import race
+from memgrad.figures.ratios import ratios
+from memgrad.figures.risks import Curve, risk_curves, risk_map
+from memgrad.figures.smoothing import smoothing
+from memgrad.figures.spectra import measured_spectrum
+from memgrad.figures.style import FORMATS, figure_path, save
+from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves
+from memgrad.figures.velocities import VelocityMoments, second_moments, velocity_noise
 
 __getattr__ = deprecated_names(__name__, {"Ratio": "memgrad.statistics.Estimate"})
 

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import EXACT, drawing
+from memgrad.figures.style import EXACT, sheet
+from memgrad.kinds import Array
 from memgrad.memory import Memory
-
-Array = NDArray[np.float64]
 
 ROUNDING = 1e-9  # of the largest weight; what is below it has no sign
 
@@ -40,8 +38,7 @@ def audits(weights: Mapping[str, Array], gains: Mapping[str, Array], *, exact: M
                 f"figures.audits draws shares of a sum, so it needs weights of one sign that are not all 0, got "
                 f"{label!r} with weights from {np.min(w):.3g} to {np.max(w):.3g}; leave it out."
             )
-    with drawing():
-        figure = Figure(figsize=(7.2, 3.1), layout="constrained")
+    with sheet((7.2, 3.1)) as figure:
         past, steps = figure.subplots(1, 2)
         past.set(title="what a step remembers", xlabel="age of the gradient, in steps", ylabel="weight", yscale="log")
         for label, line in styles(weights).items():

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import lines
-from memgrad.figures.style import SMALL, drawing, settings_below
+from memgrad.figures.style import SMALL, sheet
 
 if TYPE_CHECKING:
     from memgrad.theory import GammaBounds
@@ -31,8 +31,7 @@ def gamma_curve(bounds: GammaBounds, *, caption: str = "") -> Figure:
     """
     curve, first, second = (line for line, _ in zip(lines(), range(3), strict=False))
     beta, (peak, height) = bounds.beta, bounds.peak
-    with drawing():
-        figure = Figure(figsize=(4.6, 3.1), layout="constrained")
+    with sheet((4.6, 3.1), caption) as figure:
         axes = figure.add_subplot(
             xlim=(0, float(beta.max())), ylim=(0, 1.6 * height), xlabel=r"$\beta$", ylabel=r"largest $\gamma$"
         )
@@ -48,7 +47,6 @@ def gamma_curve(bounds: GammaBounds, *, caption: str = "") -> Figure:
             fontsize=SMALL + 1,
         )
         axes.legend(loc="upper right", fontsize=SMALL + 1)
-        settings_below(figure, caption)
     return figure
 
 
@@ -72,8 +70,7 @@ def gamma_region(bounds: GammaBounds, alpha: float, *, caption: str = "") -> Fig
     curve, first, second = (line for line, _ in zip(lines(), range(3), strict=False))
     beta, height = bounds.beta, bounds.peak[1]
     best, simple = bounds.solution(alpha, tight=True), bounds.solution(alpha, tight=False)
-    with drawing():
-        figure = Figure(figsize=(4.9, 3.4), layout="constrained")
+    with sheet((4.9, 3.4), caption) as figure:
         axes = figure.add_subplot(
             xlim=(0, float(beta.max())), ylim=(0, 1.75 * height), xlabel=r"$\beta$", ylabel=r"$\gamma$"
         )
@@ -100,7 +97,6 @@ def gamma_region(bounds: GammaBounds, alpha: float, *, caption: str = "") -> Fig
             label=rf"approximate, $\gamma$ = {simple[1]:.3g}",
         )
         axes.legend(loc="upper right", fontsize=SMALL + 0.5, ncols=2)
-        settings_below(figure, caption)
     return figure
 
 

@@ -9,15 +9,13 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, as_label, drawing, settings_below
+from memgrad.figures.style import SMALL, as_label, mark_diverged, sheet
+from memgrad.kinds import Array
 
 if TYPE_CHECKING:
     from memgrad.experiments.results import Results
-
-Array = NDArray[np.float64]
 
 
 def comparison(
@@ -35,13 +33,11 @@ def comparison(
         caption: The settings.
     """
     tried = any(len(results.step_sizes(method)) > 1 for method in results.methods)
-    with drawing():
-        figure = Figure(figsize=(7.2 if tried else 4.4, 3.0), layout="constrained")
+    with sheet((7.2 if tried else 4.4, 3.0), as_label(caption)) as figure:
         axes = figure.subplots(1, 2 if tried else 1, squeeze=False)[0]
         curves(axes[0], results, metric, log_steps=log_steps, log_values=log_values)
         if tried:
             step_sizes(axes[1], results, metric, log_values=log_values)
-        settings_below(figure, as_label(caption))
     return figure
 
 
@@ -94,10 +90,7 @@ def step_sizes(axes: Axes, results: Results, metric: str, *, log_values: bool | 
         if results.selectable(method):
             chosen = known & (lrs == results.selected_lr(method))
             axes.plot(lrs[chosen], mean[chosen], line["marker"], color=line["color"], markersize=5.5, zorder=3)
-        bad = [lr for lr in lrs.tolist() if results.diverged(method, lr)]
-        edge = axes.get_xaxis_transform()
-        (crosses,) = axes.plot(bad, np.ones(len(bad)), "x", color=line["color"], transform=edge, clip_on=False)
-        crosses.set_in_layout(False)  # they lie at the edge, wherever that will be
+        mark_diverged(axes, [lr for lr in lrs.tolist() if results.diverged(method, lr)], line["color"])
     every = [lr for method in results.methods for lr in results.step_sizes(method)]
     axes.set_xlim(min(every) / 1.5, max(every) * 1.5)
     _scale_values(axes, means, log_values)

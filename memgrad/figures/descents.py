@@ -7,13 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
+from memgrad.figures.style import EXACT, SMALL, sheet
+from memgrad.kinds import Array
 from memgrad.statistics import NORMAL_QUANTILE
-
-Array = NDArray[np.float64]
 
 
 def amplification(
@@ -44,8 +42,7 @@ def amplification(
     Reference:
         UAI 2019, Fig. HB_amplification. *Differs*: expected losses are added.
     """
-    with drawing():
-        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+    with sheet((7.2, 2.9), caption) as figure:
         plane, one, many = figure.subplots(1, 3)
         _plane(plane, paths, "one path each, same noise")
         one.set(title="its loss", xlabel="time $t$", ylabel="$f(X(t))$", yscale="log", xlim=(0, t[-1]))
@@ -72,7 +69,6 @@ def amplification(
             at = (0.97 * t[-1], (2.0 if above else 0.5) * float(exact[label][-1]))
             side = "bottom" if above else "top"
             many.text(*at, label, color=line["color"], ha="right", va=side, fontsize=SMALL + 1.5)
-        settings_below(figure, caption)
     return figure
 
 
@@ -105,8 +101,7 @@ def time_warp(
     """
     looks = styles([memory[0], nesterov[0]])
     slow, fast = looks[memory[0]], looks[nesterov[0]]
-    with drawing():
-        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+    with sheet((7.2, 2.9), caption) as figure:
         plane, times, plane_noisy = figure.subplots(1, 3)
         pair = {nesterov[0]: nesterov[1], memory[0]: memory[1]}
         _plane(plane, {}, "without noise: one path")
@@ -133,7 +128,6 @@ def time_warp(
             color="0.25",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
         )
-        settings_below(figure, caption)
     return figure
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from memgrad.dynamics import Ensemble, Moments
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import drawing
+from memgrad.figures.style import sheet
 from memgrad.statistics import NORMAL_QUANTILE
 
 
@@ -35,8 +35,7 @@ def ensembles(
         3
     """
     exact = exact or {}
-    with drawing():
-        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    with sheet((9.6, 3.4)) as figure:
         loss, x, v = figure.subplots(1, 3)
         for name, line in styles(simulated).items():
             found = simulated[name]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import drawing, log_ticks
+from memgrad.figures.style import log_ticks, sheet
 from memgrad.memory import (
     CONSTANT,
     LINEAR,
@@ -64,8 +64,7 @@ def memory_types(memories: Mapping[str, Memory] | None = None, *, t: float = 6.0
     peaks = {name: float(curve[np.isfinite(curve)].max()) for name, curve in curves.items()}
     # A frame as high as the steepest memory would flatten the long ones: its curve may leave the frame.
     top = 1.05 * min(max(peaks.values()), 2.5 * float(np.median(list(peaks.values())))) if peaks else 1.0
-    with drawing():
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    with sheet((6.4, 3.8)) as figure:
         axes = figure.add_subplot(
             xlim=(0, t * 1.03),
             ylim=(0, top),
@@ -112,8 +111,7 @@ def mixture_weights(mixtures: Mapping[str, Memory | Mixture], *, k: int) -> Figu
     # Weights within a factor of ten are compared by their lengths, all others by their ratios.
     positive = np.concatenate([each[each > SPAN * largest] for each in weights.values()])
     is_log = positive.min() < largest / 10
-    with drawing():
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    with sheet((6.4, 3.8)) as figure:
         axes = figure.add_subplot(xlabel="age of the gradient, in steps", ylabel=f"its weight $w(j, {k})$ in step {k}")
         for name, each in weights.items():
             shown = np.where(each > SPAN * largest, each, np.nan) if is_log else each

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import BLUE, ORANGE, RUST
-from memgrad.figures.style import drawing
+from memgrad.figures.style import sheet
 from memgrad.problems.kinds import Floats
 from memgrad.problems.objectives import (
     SU,
@@ -75,8 +75,7 @@ def objective_shapes(objectives: Mapping[str, Objective] | None = None, *, radiu
     objectives = example_objectives() if objectives is None else objectives
     columns = min(3, len(objectives))
     rows = -(-len(objectives) // columns)
-    with drawing():
-        figure = Figure(figsize=(2.6 * columns, 2.3 * rows), layout="constrained")
+    with sheet((2.6 * columns, 2.3 * rows)) as figure:
         for place, (title, objective) in enumerate(objectives.items(), start=1):
             axes = figure.add_subplot(rows, columns, place, title=title)
             draw = {1: _curve, 2: _contours}.get(objective.dimension, _spectrum)

@@ -9,12 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import METHODS
-from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
-
-Array = NDArray[np.float64]
+from memgrad.figures.style import EXACT, SMALL, sheet
+from memgrad.kinds import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +58,7 @@ def momentum_and_memory(
         UAI 2019, App. F. *Differs*: exact solutions and their envelopes' slopes are added.
     """
     wide = max(len(panels) for panels in rows.values())
-    with drawing():
-        figure = Figure(figsize=(2 * 1.85 * wide, 1.55 * len(rows) + 0.5), layout="constrained")
+    with sheet((2 * 1.85 * wide, 1.55 * len(rows) + 0.5), caption) as figure:
         grid = figure.subplots(len(rows), 2 * wide, squeeze=False, sharex="col", sharey="col")
         colors = [METHODS[name].color for name in (("HB", "MemSGD p=2") * wide)[:wide]]
         for row, (name, panels) in zip(grid, rows.items(), strict=True):
@@ -78,7 +75,6 @@ def momentum_and_memory(
             Line2D([], [], color=colors[0], alpha=0.35, linewidth=3, label="exact, further than solved"),
         ]
         figure.legend(handles=samples, loc="outside upper center", ncols=3, fontsize=SMALL + 0.5)
-        settings_below(figure, caption)
     return figure
 
 

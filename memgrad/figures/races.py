@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, as_label, drawing, log_ticks, settings_below
+from memgrad.figures.style import SMALL, as_label, log_ticks, mark_diverged, sheet
 
 if TYPE_CHECKING:
     from memgrad.experiments.racing.answer import Answer
@@ -25,9 +25,8 @@ def race(answer: Answer, *, caption: str = "") -> Figure:
         answer: The answer of tuning; the left panel is left out before the first look at the race.
         caption: The settings.
     """
-    with drawing():
-        shown = bool(answer.leader and len(answer.raced) > 1)
-        figure = Figure(figsize=(7.6 if shown else 4.4, 3.4), layout="constrained")
+    shown = bool(answer.leader and len(answer.raced) > 1)
+    with sheet((7.6 if shown else 4.4, 3.4), as_label(caption)) as figure:
         panels = figure.subplots(1, 2 if shown else 1, squeeze=False)[0]
         looks = styles(answer.profiles)
         if shown:
@@ -35,7 +34,6 @@ def race(answer: Answer, *, caption: str = "") -> Figure:
         _profiles(panels[-1], answer, looks)
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=SMALL)
-        settings_below(figure, as_label(caption))
     return figure
 
 
@@ -80,15 +78,7 @@ def _profiles(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> N
         found = answer.found.get(name, np.nan)
         if np.isfinite(profile.get(found, np.nan)):
             axes.plot(found, profile[found], look["marker"], color=look["color"], markersize=6, zorder=3)
-        (crosses,) = axes.plot(
-            lrs[~known],
-            np.ones((~known).sum()),
-            "x",
-            color=look["color"],
-            transform=axes.get_xaxis_transform(),
-            clip_on=False,
-        )
-        crosses.set_in_layout(False)
+        mark_diverged(axes, lrs[~known], look["color"])
     axes.set(title="the search: loss over the learning rate", xlabel="learning rate", ylabel="loss", xscale="log")
     if finite and min(finite) > 0:
         axes.set_yscale("log")

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import ALARM, drawing, log_ticks, settings_below, warn
+from memgrad.figures.style import ALARM, log_ticks, sheet
 from memgrad.statistics import Estimate
 
 ROOM = 2.0
@@ -37,9 +37,8 @@ def ratios(
     """
     methods = list(dict.fromkeys(method for row in rows.values() for panel in row.values() for method in panel))
     columns = max(map(len, rows.values()))
-    with drawing():
-        size = (max(4.0, 1.2 + 2.0 * columns), 0.6 + (0.6 + 0.24 * len(methods)) * len(rows))
-        figure = Figure(figsize=size, layout="constrained")
+    size = (max(4.0, 1.2 + 2.0 * columns), 0.6 + (0.6 + 0.24 * len(methods)) * len(rows))
+    with sheet(size, caption, warning) as figure:
         grid = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
         for place, (name, row) in zip(grid, rows.items(), strict=True):
             for axes, (title, panel) in zip(place, row.items(), strict=True):
@@ -48,8 +47,6 @@ def ratios(
             place[0].set_ylabel(name)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel)
-        warn(figure, warning)
-        settings_below(figure, caption)
     return figure
 
 

@@ -14,10 +14,9 @@ from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import drawing, settings_below
+from memgrad.figures.style import settings_below, sheet
+from memgrad.kinds import Array
 from memgrad.statistics import Estimate
-
-Array = NDArray[np.float64]
 
 
 @final
@@ -50,8 +49,7 @@ def risk_curves(curves: Mapping[str, Curve], *, slopes: Mapping[str, float] | No
         >>> figure.axes[0].get_xscale(), len(figure.axes[0].lines)
         ('log', 2)
     """
-    with drawing():
-        figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    with sheet((6.4, 5.2), caption) as figure:
         axes = figure.add_subplot(xlabel="step $k$", ylabel="excess risk", xscale="log", yscale="log")
         finite = []
         for label, look in styles(curves, markers=False).items():
@@ -65,7 +63,6 @@ def risk_curves(curves: Mapping[str, Curve], *, slopes: Mapping[str, float] | No
         axes.set_ylim(top=1.5 * max((risk[0] for _, risk in finite if len(risk)), default=1.0))
         _fan(axes, finite, slopes or {})
         figure.legend(loc="outside upper center", ncols=2, fontsize=7.5)
-        settings_below(figure, caption)
     return figure
 
 
@@ -102,8 +99,7 @@ def risk_map(
         'log'
     """
     values = np.where(np.isfinite(final), final, np.nan)
-    with drawing():
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    with sheet((6.4, 4.4)) as figure:
         axes = figure.add_subplot(xlabel=xlabel, ylabel=ylabel, yscale="log")
         axes.set_facecolor("0.88")
         norm = LogNorm(np.nanmin(values), min(np.nanmax(values), 100 * np.nanmin(values)))

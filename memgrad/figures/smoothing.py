@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, drawing, settings_below
-
-Array = NDArray[np.float64]
+from memgrad.figures.style import SMALL, sheet
+from memgrad.kinds import Array
 
 
 def smoothing(
@@ -37,8 +35,7 @@ def smoothing(
     Reference:
         UAI 2019, Fig. p_verification.
     """
-    with drawing():
-        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+    with sheet((7.2, 2.9), caption) as figure:
         one, mean, loss = figure.subplots(1, 3)
         one.set(title="one run, same noise", xlabel="$x_1$", ylabel="$x_2$")
         mean.set(title="mean of $x_1$", xlabel="step $k$", ylabel="$x_1$")
@@ -62,5 +59,4 @@ def smoothing(
             axes.set_xlim(1, len(next(iter(paths.values()))) - 1)
         handles, labels = mean.get_legend_handles_labels()
         figure.legend(handles[::-1], labels[::-1], loc="outside upper center", ncols=3, fontsize=SMALL + 0.5)
-        settings_below(figure, caption)
     return figure

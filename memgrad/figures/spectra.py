@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from memgrad.experiments.measuring.measure import Measured
 from memgrad.figures.method_styles import BLUE, ORANGE
-from memgrad.figures.style import drawing, settings_below
+from memgrad.figures.style import settings_below, sheet
 
 
 def measured_spectrum(measured: Measured) -> Figure:
@@ -18,8 +18,7 @@ def measured_spectrum(measured: Measured) -> Figure:
         measured: What `memgrad.experiments.measuring.measure.measure` found.
     """
     curve = len(measured.curve_k) > 0
-    with drawing():
-        figure = Figure(figsize=(7.6 if curve else 4.4, 3.6), layout="constrained")
+    with sheet((7.6 if curve else 4.4, 3.6)) as figure:
         panels = figure.subplots(1, 2 if curve else 1, squeeze=False)[0]
         _draw_spectrum(panels[0], measured)
         if curve:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
@@ -44,10 +46,34 @@ def drawing() -> AbstractContextManager[None]:
     )
 
 
+@contextmanager
+def sheet(size: tuple[float, float], caption: str = "", warning: str = "") -> Iterator[Figure]:
+    """A figure of a size in inches to draw on, with its settings below the axes and a warning above them.
+
+    Example:
+        >>> with sheet((4.0, 3.0), "lr = 0.1") as figure:
+        ...     axes = figure.subplots()
+        >>> figure.get_supxlabel()
+        'lr = 0.1'
+    """
+    with drawing():
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        warn(figure, warning)
+        settings_below(figure, caption)
+
+
 def warn(figure: Figure, warning: str) -> None:
     """Write a warning above all panels, unless it is empty."""
     if warning:
         figure.suptitle(warning, color=ALARM, fontsize=SMALL + 1.5, fontweight="bold")
+
+
+def mark_diverged(axes: Axes, x: Any, color: str) -> None:
+    """Draw crosses at the upper edge of the axes: there a run diverged."""
+    edge = axes.get_xaxis_transform()
+    (crosses,) = axes.plot(x, [1.0] * len(x), "x", color=color, transform=edge, clip_on=False)
+    crosses.set_in_layout(False)  # they lie at the edge, wherever that will be
 
 
 def log_ticks(axis: Axis, count: int) -> None:

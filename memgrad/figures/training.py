@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import ALARM, SMALL, drawing, log_ticks, settings_below, thousands, warn
-
-Array = NDArray[np.float64]
+from memgrad.figures.style import ALARM, SMALL, log_ticks, sheet, thousands, warn
+from memgrad.kinds import Array
 
 HEADROOM = 1.5
 """Curves that diverge are cut at this multiple of the largest value of the others."""
@@ -103,9 +102,8 @@ def training_curves(
     labels = list(dict.fromkeys(label for row in rows.values() for panel in row for label in panel.bands))
     looks = styles(labels)
     heights = [2.0, 1.25] if any(panel.ratios for row in rows.values() for panel in row) else [2.0]
-    with drawing():
-        size = (max(4.4, 1.85 * columns), 0.9 + sum(heights) * len(rows))
-        figure = Figure(figsize=size, layout="constrained")
+    size = (max(4.4, 1.85 * columns), 0.9 + sum(heights) * len(rows))
+    with sheet(size, caption) as figure:
         grid = figure.subplots(len(heights) * len(rows), columns, squeeze=False, height_ratios=heights * len(rows))
         for i, (name, row) in enumerate(rows.items()):
             for place, (axes, panel) in enumerate(zip(grid[len(heights) * i], row, strict=True)):
@@ -120,7 +118,6 @@ def training_curves(
         for axes in grid.ravel():
             axes.tick_params(labelsize=7)
         _legend(figure, grid.ravel().tolist(), labels, warning, beside=columns < 3)
-        settings_below(figure, caption)
     return figure
 
 
@@ -261,16 +258,13 @@ def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str 
         2
     """
     columns = max(len(pictures) for pictures in rows.values())
-    with drawing():
-        figure = Figure(figsize=(1.6 + 0.5 * columns, 0.5 * len(rows) + 0.6), layout="constrained")
+    with sheet((1.6 + 0.5 * columns, 0.5 * len(rows) + 0.6), caption, warning) as figure:
         grid = figure.subplots(len(rows), 1, squeeze=False)[:, 0]
         for axes, (label, pictures) in zip(grid, rows.items(), strict=True):
-            sheet = np.concatenate([np.pad(1 - each, ((0, 0), (0, 1)), constant_values=1) for each in pictures], axis=1)
-            axes.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            strip = np.concatenate([np.pad(1 - each, ((0, 0), (0, 1)), constant_values=1) for each in pictures], axis=1)
+            axes.imshow(strip, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set_visible(False)
             axes.set_ylabel(label, rotation=0, ha="right", va="center")
         grid[0].spines["bottom"].set_visible(True)
-        warn(figure, warning)
-        settings_below(figure, caption)
     return figure

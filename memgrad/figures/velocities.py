@@ -9,13 +9,11 @@ from typing import Any, final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import lines, styles
-from memgrad.figures.style import EXACT, SMALL, drawing, settings_below
+from memgrad.figures.style import EXACT, SMALL, sheet
+from memgrad.kinds import Array
 from memgrad.statistics import NORMAL_QUANTILE
-
-Array = NDArray[np.float64]
 
 
 @final
@@ -54,8 +52,7 @@ def velocity_noise(
     Reference:
         UAI 2019, Figs. verif_noise and verif_noise_quadratic.
     """
-    with drawing():
-        figure = Figure(figsize=(7.2, 2.9 if later is None else 5.4), layout="constrained")
+    with sheet((7.2, 2.9 if later is None else 5.4), caption) as figure:
         grid = figure.subplots(1 if later is None else 2, max(2, len(first.simulated)), squeeze=False)
         looks = styles(first.simulated)
         for axes in grid.ravel():
@@ -67,7 +64,6 @@ def velocity_noise(
         if later is not None:
             _means(grid[1, 0], later, looks, runs)
             _variances(grid[1, 1], later, looks)
-        settings_below(figure, caption)
     return figure
 
 
@@ -131,8 +127,7 @@ def second_moments(
         UAI 2019, Fig. quadratic_variance, with the moment equations corrected (errata 24, 25).
     """
     names = (r"$\mathbb{E} X^2$", r"$\mathbb{E} XV$", r"$\mathbb{E} V^2$")
-    with drawing():
-        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+    with sheet((7.2, 2.9), caption) as figure:
         panels = figure.subplots(1, len(solved), sharex=True, squeeze=False)[0]
         for axes, (label, moments) in zip(panels, solved.items(), strict=True):
             for i, (name, line) in enumerate(zip(names, lines(), strict=False)):
@@ -151,5 +146,4 @@ def second_moments(
             )
             axes.legend(loc="best", fontsize=SMALL + 0.5)
         panels[0].set_ylabel("second moments")
-        settings_below(figure, caption)
     return figure

@@ -1,7 +1,11 @@
 """The paper as data: its experiments with their settings, its figures, and its claims with their decision rules.
 
 `catalogue` is the table of figures and `verdicts` the table of claims. `settings` and `scales` say what is run;
-`continuous`, `odes` and `synthetic` run it, `figures` and `training` draw it. `reproduction` does all of it. Each claim
+`continuous`, `odes` and `smoothing` run what needs no data, `figures` draws it, and `training_figures` draws training
+from stored rows. `reproduction` does all of it: in `pieces` for several processes, with a `ledger` of what is done and
+the `progress` of the rest; `published` rows, and `data_facts` beside them, stand in for training and data sets.
+
+`claims` says what a claim and a verdict are, and `evidence` brings results into the form that rules ask for. Each claim
 is beside the rule and the thresholds that decide it::
 
     synthetic_claims        S1 to S7
@@ -10,6 +14,7 @@ is beside the rule and the thresholds that decide it::
     step_sizes              R4 to R6
     adaptive                A1
     power_laws              M1, beyond the paper
+    language                L1 to L6, beyond the paper, with their experiments
     rules                   what the comparisons of R and A have in common: tests, their correction, margins
 """
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Verdict, judge_of
-from memgrad.paper.evidence import Array, Evidence, any_run
+from memgrad.paper.evidence import Evidence, any_run
 from memgrad.paper.rules import FAMILY_ERROR, Case, compare, corrected
 from memgrad.paper.scales import POLYADAM
 from memgrad.statistics import LEVEL, Estimate, holm

@@ -207,7 +207,7 @@ _FIGURES = (
             "Eight panels of loss over iterations, logarithmic: minibatches above and full batches below, for covtype, "
             "autoencoder, MLP and CNN; one curve with its interval for each method."
         ),
-        drawn_by="training.loss",
+        drawn_by="training_figures.loss",
         needs=_ALL,
     ),
     PaperFigure(
@@ -219,7 +219,7 @@ _FIGURES = (
             "Eight panels of full gradient norm over iterations, logarithmic: minibatches above and full batches "
             "below, for covtype, autoencoder, MLP and CNN; one curve with its interval for each method."
         ),
-        drawn_by="training.gradient_norm",
+        drawn_by="training_figures.gradient_norm",
         needs=_ALL,
     ),
     PaperFigure(
@@ -231,7 +231,7 @@ _FIGURES = (
             "Six panels of training accuracy over iterations: minibatches above and full batches below, for covtype, "
             "MLP and CNN; one curve with its interval for each method."
         ),
-        drawn_by="training.accuracy",
+        drawn_by="training_figures.accuracy",
         needs=_CLASSIFIED,
     ),
     PaperFigure(
@@ -246,7 +246,7 @@ _FIGURES = (
             "Eight panels of step norm over iterations, logarithmic: minibatches above and full batches below, for "
             "covtype, autoencoder, MLP and CNN; one curve with its interval for each method."
         ),
-        drawn_by="training.step_norm",
+        drawn_by="training_figures.step_norm",
         needs=_ALL,
     ),
     PaperFigure(
@@ -258,7 +258,7 @@ _FIGURES = (
             "Two panels over iterations, loss and training accuracy of the CNN; one curve with its interval for Adam, "
             "Adagrad and PolyAdam with five degrees."
         ),
-        drawn_by="training.adaptive",
+        drawn_by="training_figures.adaptive",
         needs=(POLYADAM,),
     ),
     PaperFigure(
@@ -270,7 +270,7 @@ _FIGURES = (
             "A row of original digits, and below it for each method a row of the same digits as its autoencoder "
             "reconstructs them."
         ),
-        drawn_by="training.reconstructions",
+        drawn_by="training_figures.reconstructions",
         needs=("autoencoder-mini",),
     ),
     PaperFigure(
@@ -283,7 +283,7 @@ _FIGURES = (
             "for covtype, autoencoder, MLP and CNN; one curve for SGD and one for heavy ball, selected step sizes "
             "filled."
         ),
-        drawn_by="training.step_sizes",
+        drawn_by="training_figures.step_sizes",
         needs=_ALL,
     ),
     PaperFigure(
@@ -298,7 +298,7 @@ _FIGURES = (
             "Eight panels, minibatches above and full batches below, for covtype, autoencoder, MLP and CNN: for heavy "
             "ball and each MemSGD the final loss as a multiple of SGD's, logarithmic, a mark with its interval."
         ),
-        drawn_by="training.ratios",
+        drawn_by="training_figures.ratios",
         needs=_ALL,
     ),
 )

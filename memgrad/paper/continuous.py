@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memgrad.dynamics import HeavyBallFlow, MemoryFlow, SecondOrder, moments, simulate_together, solve, time_warp
+from memgrad.kinds import Array
 from memgrad.memory import Polynomial
 from memgrad.memory.passport import Progress
 from memgrad.paper.progress import stage
@@ -20,8 +21,6 @@ from memgrad.paper.settings import (
 )
 from memgrad.problems.objectives import ConstantGradient, Objective, Quadratic
 from memgrad.tables import Columns
-
-Array = NDArray[np.float64]
 
 MEMORY, NESTEROV = "memory", "nesterov"
 """The two methods compared in all experiments here, in this order."""
@@ -48,14 +47,7 @@ class NoisyDescent:
 
 @dataclass(frozen=True, eq=False)
 class Amplification:
-    """Two equations driven by the same noise.
-
-    Attributes:
-        settings: The settings.
-        t: The times, shape (n,).
-        memory: MG-SDE.
-        nesterov: Nesterov's SDE.
-    """
+    """MG-SDE and Nesterov's SDE, driven by the same noise, at the times t, shape (n,)."""
 
     settings: AmplificationSettings
     t: Array
@@ -234,14 +226,7 @@ class VelocityNoise:
 
 @dataclass(frozen=True, eq=False)
 class Velocities:
-    """The velocities of two equations.
-
-    Attributes:
-        settings: The settings.
-        t: The times > 0, shape (n,).
-        memory: MG-SDE.
-        nesterov: Nesterov's SDE.
-    """
+    """The velocities of MG-SDE and Nesterov's SDE at the times t > 0, shape (n,)."""
 
     settings: ConstantNoiseSettings | QuadraticNoiseSettings
     t: Array
@@ -283,10 +268,7 @@ def verif_noise_quadratic(
 
 
 def _velocities(
-    settings: ConstantNoiseSettings | QuadraticNoiseSettings,
-    objective: Objective,
-    x0: float,
-    progress: Progress | None,
+    settings: ConstantNoiseSettings | QuadraticNoiseSettings, objective: Objective, x0: float, progress: Progress | None
 ) -> Velocities:
     equations = contenders(settings.degree, settings.viscosity, objective, settings.sigma)
     t = _record_times(settings.end, settings.dt)[1:]  # the velocity of memory has no finite variance at 0

@@ -1,4 +1,4 @@
-"""What verdicts and figures need of the data sets beside the rows, so that they can be made without them."""
+"""What verdicts and figures need besides the rows, so that they can be made without the data sets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from memgrad.files import written_whole
 from memgrad.paper.losses import plateau_loss
 
 KNOWN = "known.json"
-"""The file of what is known, beside published rows."""
+"""The file of these facts, beside published rows."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class DataFacts:
-    """What verdicts and figures need of the data sets beside the rows.
+    """Facts about the data sets that verdicts and figures need besides the rows.
 
     Attributes:
         plateau: The loss of the autoencoder's plateau on the examples of its full batch; None if it is not known.

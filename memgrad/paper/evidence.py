@@ -20,12 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
 from memgrad.paper.rules import Case, Finding, Kind, Status, compare, decided
 from memgrad.paper.scales import Scale, tuning_of
 from memgrad.statistics import Estimate, paired_difference
-
-Array = NDArray[np.float64]
 
 SGD, HB = "SGD", "HB"
 LONG = ("MemSGD p=2", "MemSGD p=4")
@@ -45,7 +44,7 @@ LEAST_SHARE: Mapping[str, float] = MappingProxyType({"covtype": 0.1, "autoencode
 """The share of its training set that a full batch needs to speak for it."""
 
 BY_HEART = 0.01
-"""Full-batch runs whose loss ends below this share of the initial one have learnt their examples by heart."""
+"""Full-batch runs whose loss ends below this share of the initial one have memorized their examples."""
 
 
 @final
@@ -118,17 +117,10 @@ class Evidence:
             reason: A remark to add.
             reported: Further numbers, which do not decide.
         """
-        findings = decided(cases)
-        order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))  # the decisive ones first
-        statuses = [each.status for each in findings if each.status != "another regime"]
+        found = weighed(cases)
+        numbers, said = [*found.pop("numbers"), *reported], found.pop("reason")
         return self.decided(
-            claim,
-            [*(cases[i].number for i in order), *reported],
-            held=bool(statuses) and all(each == "supported" for each in statuses),
-            failed="contradicted" in statuses,
-            reason=" ".join(filter(None, [counted(findings), reason])),
-            findings=[findings[i] for i in order],
-            first=first_version(cases),
+            claim, numbers, reason=" ".join(filter(None, [said, reason])), first=first_version(cases), **found
         )
 
     def decided(
@@ -166,7 +158,7 @@ def tried(results: Results, method: str) -> str:
 
 def any_run(results: Results) -> Run:
     """Any of the runs of an experiment: they all have the same batch size, steps and examples."""
-    return next(run for step_sizes in results.runs.values() for seeds in step_sizes.values() for run in seeds.values())
+    return next(iter(results.planned.values()))
 
 
 def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Estimate:
@@ -204,6 +196,23 @@ def regime_of(results: Results, experiment: str) -> tuple[str, bool]:
 
 
 ORDER: tuple[Status, ...] = get_args(Status)
+
+
+def weighed(cases: Sequence[Case]) -> dict[str, Any]:
+    """What comparisons say about a claim, as arguments of a verdict; the decisive ones come first.
+
+    All that speak for their data sets must be supported, and one that is contradicted is enough to fail.
+    """
+    findings = decided(cases)
+    order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))
+    statuses = {each.status for each in findings} - {"another regime"}
+    return {
+        "numbers": [cases[i].number for i in order],
+        "held": statuses == {"supported"},
+        "failed": "contradicted" in statuses,
+        "reason": counted(findings),
+        "findings": [findings[i] for i in order],
+    }
 
 
 def counted(findings: Sequence[Finding]) -> str:

@@ -41,7 +41,7 @@ from memgrad.paper.settings import (
     SmoothingSettings,
     TimeWarpSettings,
 )
-from memgrad.paper.synthetic import p_verification
+from memgrad.paper.smoothing import p_verification
 from memgrad.tables import Columns
 from memgrad.theory import gamma_bounds
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics import (
     Equation,
@@ -20,6 +19,7 @@ from memgrad.dynamics import (
     method_moments,
     moments,
 )
+from memgrad.kinds import Array
 from memgrad.memory import Polynomial
 from memgrad.memory.passport import Progress
 from memgrad.paper.claims import Claim, Verdict, judge_of
@@ -35,8 +35,6 @@ from memgrad.theory import (
     memsgd,
     polynomial,
 )
-
-Array = NDArray[np.float64]
 
 PROBLEMS = 400
 """The number of random problems that a verdict needs."""

@@ -14,7 +14,7 @@ from memgrad.paper.claims import Verdict
 
 @final
 class Ledger:
-    """The figures and verdicts in a folder, with the keys under which they were made: made.json.
+    """The figures and verdicts in a folder with the keys they were computed under, in made.json.
 
     Args:
         folder: The folder. A ledger that cannot be read counts as empty.
@@ -31,7 +31,7 @@ class Ledger:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of everything that was made, under any key."""
+        """The names of all figures and verdicts, under any key."""
         return tuple(self._entries)
 
     def files(self, name: str, key: str) -> tuple[Path, ...] | None:
@@ -46,7 +46,7 @@ class Ledger:
         return Verdict.from_dict(found["verdict"]) if found.get("key") == key and "verdict" in found else None
 
     def keep(self, name: str, key: str, **content: Any) -> None:
-        """Record that something was made."""
+        """Record a figure or a verdict."""
         self._entries[name] = {"key": key, **content}
         with written_whole(self._path) as unfinished:
             unfinished.write_text(json.dumps(self._entries, indent=1) + "\n", encoding="utf-8")

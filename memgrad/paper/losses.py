@@ -14,8 +14,9 @@ from itertools import product
 import numpy as np
 
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Verdict, judge_of
-from memgrad.paper.evidence import FAST, HB, LONG, METHODS, SGD, Array, Evidence, any_run, ratio
+from memgrad.paper.evidence import FAST, HB, LONG, METHODS, SGD, Evidence, any_run, ratio
 from memgrad.paper.rules import Case, Kind, compare, inside
 from memgrad.paper.scales import NETWORKS, PROBLEMS, SETTINGS, experiment, in_both_settings
 from memgrad.problems import Problem

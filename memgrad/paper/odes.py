@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics import HeavyBallFlow, MemoryFlow, SecondOrder, solve
 from memgrad.dynamics.responses import bessel
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Memory, Polynomial
 from memgrad.memory.passport import Progress
 from memgrad.paper.settings import OdesSettings
 from memgrad.problems.objectives import Quadratic
 from memgrad.tables import Columns
-
-Array = NDArray[np.float64]
 
 HEAVY_BALL_WINDOW = (1e2, 1e3)
 MEMORY_WINDOW = (1e4, 1e6)
@@ -62,12 +60,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Odes:
-    """The equations of the paper's table, momentum first.
-
-    Attributes:
-        settings: The settings.
-        descents: All solutions.
-    """
+    """The solutions of all equations of the paper's table, momentum first."""
 
     settings: OdesSettings
     descents: tuple[Descent, ...]

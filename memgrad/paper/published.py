@@ -1,4 +1,4 @@
-"""Published results: the rows behind verdicts, kept in a folder of the repository, and verdicts whose rows are gone.
+"""Published results: the rows behind verdicts, kept in a folder of the repository, and verdicts whose rows are lost.
 
 The rows of a scale are a small store, `FOLDER/rows/SCALE`, without checkpoints. Copying them into another store lets
 `memgrad reproduce` resume there. `known.json` beside them has what verdicts and figures need of the data sets, so that
@@ -19,8 +19,8 @@ from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
 from memgrad.paper.adaptive import DEGREES, RIVALS, all_above_one, degrees_below_both
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
-from memgrad.paper.evidence import EXAMPLES, LEAST_SHARE, ORDER, counted
-from memgrad.paper.rules import FAMILY_ERROR, Case, Kind, decided, inside, recompare
+from memgrad.paper.evidence import EXAMPLES, LEAST_SHARE, weighed
+from memgrad.paper.rules import FAMILY_ERROR, Case, Kind, inside, recompare
 from memgrad.paper.scales import POLYADAM, scales
 from memgrad.paper.step_sizes import share_case
 from memgrad.statistics import Estimate, t_quantile
@@ -69,14 +69,14 @@ def _copy(path: Path, to: Path) -> None:
             unfinished.write_bytes(path.read_bytes())
 
 
-# --- verdicts whose rows are gone ------------------------------------------------------------------------------------
+# --- verdicts whose rows are lost ------------------------------------------------------------------------------------
 
 
 def retested(board: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """Version 2 of the verdicts on real data in a scoreboard of version 1, from its published numbers alone.
 
-    A mean, its 95 % t-interval and the number of seeds determine the t-tests. Whether runs had learnt their examples by
-    heart cannot be seen in them; where it matters, the full batch had too few examples anyway.
+    A mean, its 95 % t-interval and the number of seeds determine the t-tests. Whether runs had memorized their
+    examples cannot be seen in them; where it matters, the full batch had too few examples anyway.
 
     Args:
         board: What `memgrad reproduce` wrote before there was a version 2, as plain data.
@@ -99,17 +99,9 @@ class _Retest:
         if claim.id in special:
             return replace(special[claim.id](claim, **common), first=first)
         cases = [self._case(number, place) for place, number in enumerate(self._numbers)]
-        findings = decided(cases)
-        order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))
-        statuses = {each.status for each in findings} - {"another regime"}
-        verdict = claim.verdict(
-            [*(cases[i].number for i in order), *self._reported],
-            held=statuses == {"supported"},
-            failed="contradicted" in statuses,
-            reason=counted(findings),
-            **common,
-        )
-        return replace(verdict, findings=tuple(findings[i] for i in order), first=first)
+        found = weighed(cases)
+        numbers, findings = [*found.pop("numbers"), *self._reported], tuple(found.pop("findings"))
+        return replace(claim.verdict(numbers, **found, **common), findings=findings, first=first)
 
     @property
     def _numbers(self) -> list[Estimate]:

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from memgrad import figures, tables
 from memgrad.experiments.digests import digest_of
-from memgrad.experiments.driver import Listener, Outcome, Silent, execute, known_facts, results_of
+from memgrad.experiments.driver import Listener, Outcome, Silent, execute, results_of, stored_results
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.provenance import provenance
@@ -25,11 +25,11 @@ from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.evidence import Evidence
 from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger, source_digest
-from memgrad.paper.names import NAMES, chosen, needed, needs_of
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.progress import Countdown
 from memgrad.paper.scales import Scale, experiment, in_training_order, known, scales
-from memgrad.paper.verdicts import JUDGES
+from memgrad.paper.verdicts import JUDGES, NAMES, chosen, needed, needs_of
+from memgrad.problems.datasets import DatasetUnavailable
 
 
 @final
@@ -111,8 +111,8 @@ class Reproduction:
 
 def unfinished(names: Iterable[str], scale: str, store: Store) -> tuple[str, ...]:
     """The experiments on real data that figures and claims need and that are not complete in the store."""
-    wanted = needed(chosen(names))
-    return tuple(name for name in wanted if _in_store(experiment(name, scale), store)[0] is None)
+    found = {name: stored_results(experiment(name, scale), store) for name in needed(chosen(names))}
+    return tuple(name for name, results in found.items() if results is None or not results.finished)
 
 
 def countdown(names: Iterable[str], scale: str, store: Store, seconds: Mapping[str, float] | None) -> Countdown:
@@ -261,9 +261,7 @@ class _Reproducing:
             with self._listening(name) as listener:
                 # The workers are kept for the next experiment: each takes seconds to start.
                 outcome = execute(spec, self._store, engine, listener=listener, device=self._device, close=False)
-        except OSError as error:
-            if not _is_about_data(error):
-                raise
+        except DatasetUnavailable as error:
             self._skipped[name] = str(error)
             return
         self._interrupted = outcome.interrupted
@@ -274,8 +272,9 @@ class _Reproducing:
 
     def _take(self, name: str, spec: Spec) -> None:
         """Take an experiment from the store if it is complete; no data set is loaded."""
-        results, there = _in_store(spec, self._store)
-        if results is None:
+        results = stored_results(spec, self._store)
+        if results is None or not results.finished:
+            there = 0 if results is None else len(results.rows.runs)
             again = f"`memgrad reproduce --scale {self._scale.name}` trains what is missing"
             self._skipped[name] = f"the store has {f'only {there}' if there else 'none'} of its runs; {again}"
         else:
@@ -283,8 +282,7 @@ class _Reproducing:
 
     def _complete(self, name: str, spec: Spec, results: Results, trained: int) -> None:
         self._results[name] = results
-        runs = {run.digest for lrs in results.runs.values() for seeds in lrs.values() for run in seeds.values()}
-        plain = spec.model_dump(mode="json", exclude_none=True)
+        plain, runs = spec.model_dump(mode="json", exclude_none=True), results.planned
         self._experiments[name] = Made(name, plain, len(runs), trained, self._store.abouts(runs))
 
     def _real(self) -> None:
@@ -302,11 +300,7 @@ class _Reproducing:
                 continue
             try:
                 self._from_rows(name, evidence, self._key(needs))
-            except OSError as error:
-                if not _is_about_data(error):
-                    raise
-                self._skipped[name] = str(error)
-            except LookupError as error:
+            except (DatasetUnavailable, LookupError) as error:
                 self._skipped[name] = str(error)
 
     def _from_rows(self, name: str, evidence: Evidence, key: str) -> None:
@@ -359,22 +353,6 @@ class _Reproducing:
     def _keep_verdict(self, name: str, verdict: Verdict, key: str) -> None:
         self._verdicts[name] = verdict
         self._ledger.keep(name, key, verdict=verdict.to_dict())
-
-
-def _in_store(spec: Spec, store: Store) -> tuple[Results | None, int]:
-    """The results of an experiment if the store has all its runs, and how many it has; no data set is loaded."""
-    facts = known_facts(spec.problem_choice, store)
-    if facts is None:
-        return None, 0
-    results = results_of(spec, store, facts=facts)
-    complete = not results.missing() and len(results.methods) == len(spec.methods)
-    return results if complete else None, len(results.rows.runs)
-
-
-def _is_about_data(error: OSError) -> bool:
-    from memgrad.problems.datasets import DatasetUnavailable
-
-    return isinstance(error, DatasetUnavailable)
 
 
 def _why(outcome: Outcome) -> str:

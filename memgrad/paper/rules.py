@@ -16,11 +16,11 @@ from types import MappingProxyType
 from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from memgrad.statistics import Estimate, interval, t_quantile
+from memgrad.kinds import Array
+from memgrad.statistics import Estimate, interval, step_down, t_quantile
 
-Array = NDArray[np.float64]
 Kind = Literal["less", "more", "not less", "not more", "equal"]
 Status = Literal["contradicted", "open", "supported", "another regime"]
 
@@ -122,12 +122,7 @@ def corrected(p: ArrayLike) -> Array:
         >>> corrected([0.01, float("nan"), 0.03])
         array([0.03, 1.  , 0.06])
     """
-    tries = np.nan_to_num(np.asarray(p, dtype=float), nan=1.0)
-    order = np.argsort(tries, axis=-1)
-    steps = np.take_along_axis(tries, order, axis=-1) * np.arange(tries.shape[-1], 0, -1)
-    adjusted: Array = np.empty_like(tries)
-    np.put_along_axis(adjusted, order, np.minimum(np.maximum.accumulate(steps, axis=-1), 1.0), axis=-1)
-    return adjusted
+    return step_down(np.nan_to_num(np.asarray(p, dtype=float), nan=1.0))
 
 
 # --- version 1 -------------------------------------------------------------------------------------------------------

@@ -90,15 +90,27 @@ class MemoryTypesSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AmplificationSettings(Settings):
-    """Nesterov's SDE and MG-SDE with quadratic forgetting on Su's quadratic, driven by the same noise."""
+class PairSettings(Settings):
+    """A memory beside Nesterov's equation, or another heavy ball."""
 
     degree: float = given(3.0, "memory $t^{{{}}}$")
     viscosity: float = given(3.0, "viscosity ${}/t$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathSettings(PairSettings):
+    """Paths of both on Su's quadratic."""
+
     spectrum: tuple[float, float] = given((0.04, 0.01), r"$\nabla^2 f$ = diag{}")
     x0: tuple[float, float] = given((1.0, 1.0), "$X(0)$ = {}")
     scheme: str = given("milstein", "{} scheme")
     dt: float = given(1e-3, "$h$ = {}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmplificationSettings(PathSettings):
+    """Nesterov's SDE and MG-SDE with quadratic forgetting on Su's quadratic, driven by the same noise."""
+
     sigma: float = ours(
         0.02,
         r"$\sigma$ = {}",
@@ -116,26 +128,19 @@ class AmplificationSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeWarpSettings(Settings):
+class TimeWarpSettings(PathSettings):
     """Nesterov's equation and MG with linear forgetting: one path, two speeds."""
 
     degree: float = given(2.0, "memory $t^{{{}}}$")
-    viscosity: float = given(3.0, "viscosity ${}/t$")
-    spectrum: tuple[float, float] = given((0.04, 0.01), r"$\nabla^2 f$ = diag{}")
-    x0: tuple[float, float] = given((1.0, 1.0), "$X(0)$ = {}")
-    scheme: str = given("milstein", "{} scheme")
-    dt: float = given(1e-3, "$h$ = {}")
     sigma: float = ours(0.02, r"$\sigma$ = {}", "the paper gives none; as in the figure of amplification")
     end: float = ours(300.0, "$T$ = {}", f"{_NO_HORIZON}; as in the figure of amplification")
     seed: int = ours(0, "seed {}", _SEED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstantNoiseSettings(Settings):
+class ConstantNoiseSettings(PairSettings):
     """The velocity under a constant gradient: Nesterov's SDE amplifies it and its noise."""
 
-    degree: float = given(3.0, "memory $t^{{{}}}$")
-    viscosity: float = given(3.0, "viscosity ${}/t$")
     gradient: float = given(1.0, r"$\nabla f$ = {}")
     sigma: float = given(10.0, r"$\sigma$ = {}")
     runs: int = given(1000, "{} runs")
@@ -149,11 +154,9 @@ class ConstantNoiseSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecondMomentsSettings(Settings):
+class SecondMomentsSettings(PairSettings):
     """The exact second moments of position and velocity on a quadratic."""
 
-    degree: float = given(3.0, "memory $t^{{{}}}$")
-    viscosity: float = given(3.0, "viscosity ${}/t$")
     curvature: float = given(1.0, r"$\lambda$ = {}")
     sigma: float = given(1.0, r"$\sigma$ = {}")
     x0: float = given(1.0, "$X(0)$ = {}")
@@ -161,11 +164,9 @@ class SecondMomentsSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuadraticNoiseSettings(Settings):
+class QuadraticNoiseSettings(PairSettings):
     """The velocity on a quadratic: simulated and exact."""
 
-    degree: float = given(3.0, "memory $t^{{{}}}$")
-    viscosity: float = given(3.0, "viscosity ${}/t$")
     curvature: float = given(1.0, r"$f = \lambda x^2/2$ with $\lambda$ = {}")
     runs: int = given(1000, "{} runs")
     scheme: str = given("milstein", "{} scheme")

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, Verdict, judge_of
-from memgrad.paper.evidence import FAST, HB, LONG, SGD, Array, Evidence, tried
+from memgrad.paper.evidence import FAST, HB, LONG, SGD, Evidence, tried
 from memgrad.paper.rules import Case, mean_and_error, p_above, p_below
 from memgrad.paper.scales import GRID, PROBLEMS, in_both_settings
 from memgrad.statistics import Estimate, interval

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, Verdict, judge_of
 from memgrad.paper.continuous import Velocities, contenders, exact_loss, velocity_variance, warped_solutions
 from memgrad.paper.odes import HEAVY_BALL_WINDOW, MEMORY_WINDOW, Odes, fitted_slope
@@ -20,11 +20,9 @@ from memgrad.paper.settings import (
     SmoothingSettings,
     TimeWarpSettings,
 )
-from memgrad.paper.synthetic import Smoothing
+from memgrad.paper.smoothing import Smoothing
 from memgrad.problems.objectives import Objective, Quadratic, Quartic
 from memgrad.statistics import NORMAL_QUANTILE, Estimate, interval, ratio_of_means
-
-Array = NDArray[np.float64]
 
 STANDARD_ERRORS = 4.0
 """The largest allowed distance of a simulated moment from the exact one (S3 and S4)."""

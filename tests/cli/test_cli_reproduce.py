@@ -25,9 +25,8 @@ from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.claims import Verdict
 from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger
-from memgrad.paper.names import NAMES, chosen, needed
-from memgrad.paper.training import WARNING
-from memgrad.paper.verdicts import CLAIMS
+from memgrad.paper.training_figures import WARNING
+from memgrad.paper.verdicts import CLAIMS, NAMES, chosen, needed
 from memgrad.problems.datasets import DatasetUnavailable
 from memgrad.statistics import Estimate
 

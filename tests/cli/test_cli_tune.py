@@ -13,7 +13,8 @@ from engine_trials import MEMGRAD, wait_until
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
-from memgrad.cli.tune import as_nu, as_seconds, cost
+from memgrad.cli.tune import as_nu, as_seconds
+from memgrad.experiments.racing.course import expected_runs
 from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
 
@@ -130,5 +131,5 @@ def test_nu_comes_from_the_file_of_a_measured_spectrum(tmp_path: Path) -> None:
 
 def test_the_cost_that_is_said_beforehand_is_that_of_the_rules() -> None:
     # Two searches of about 11 runs and six of about 8; 3 to 15 seeds of eight methods; 4 * 8 to refine; 2 * 10 fresh.
-    assert cost(portfolio(), Rules()) == (70 + 24 + 52, 70 + 120 + 52)
+    assert expected_runs(portfolio(), Rules()) == (70 + 24 + 52, 70 + 120 + 52)
     assert as_seconds("1h 30min") == 5400

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -337,6 +337,7 @@ run_lists = st.lists(st.tuples(st.sampled_from([*stackable, *lone]), st.integers
 )
 
 
+@settings(deadline=None)
 @given(run_lists, st.none() | st.integers(1, 7), st.integers(1, 9))
 def test_batches_hold_every_run_once_and_are_no_wider_than_pays(
     runs: list[Run], width: int | None, stack_width: int

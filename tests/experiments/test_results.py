@@ -174,6 +174,16 @@ def test_unfinished_runs_are_named_and_left_out(made: Callable[..., Results]) ->
     assert np.isnan(results.final("SGD", "loss", lr=1.0)).tolist() == [False, False, True]
 
 
+def test_an_experiment_is_finished_when_every_run_of_every_method_is(made: Callable[..., Results]) -> None:
+    almost = made(chunk_from(RUNS[:-1], loss))
+    assert (len(almost.planned), almost.finished) == (12, False)
+    every = made(chunk_from(RUNS[-1:], loss))
+    assert list(every.planned.values()) == RUNS
+    assert every.finished
+    unknown = Results(SPEC, {"SGD": TABLE["SGD"]}, every.rows)  # MemSGD's runs are not planned yet
+    assert (unknown.missing(), unknown.finished) == ((), False)
+
+
 def test_nothing_finished_is_told_with_the_methods_name(made: Callable[..., Results]) -> None:
     results = made(chunk_from([RUNS[0]], loss))
     with pytest.raises(ValueError, match=r"method 'SGD' has no step size all of whose runs are finished.*memgrad run"):

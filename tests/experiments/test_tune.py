@@ -14,9 +14,9 @@ from memgrad.experiments.planning.plan import RunGroup
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer
 from memgrad.experiments.racing.course import Course
-from memgrad.experiments.racing.repeat import repeating
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget, tune
+from memgrad.experiments.racing.words import repeating
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.events import Event
 

@@ -6,7 +6,7 @@ import pytest
 
 from memgrad.paper.continuous import time_warping
 from memgrad.paper.settings import SmoothingSettings, TimeWarpSettings
-from memgrad.paper.synthetic import p_verification
+from memgrad.paper.smoothing import p_verification
 
 
 def test_the_time_warp_ends_where_it_is_told_to() -> None:

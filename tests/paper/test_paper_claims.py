@@ -17,7 +17,7 @@ from memgrad.paper.continuous import Velocities, VelocityNoise
 from memgrad.paper.guarantees import Guarantee, Guarantees
 from memgrad.paper.odes import Descent, Odes
 from memgrad.paper.settings import ConstantNoiseSettings, OdesSettings, QuadraticNoiseSettings, SmoothingSettings
-from memgrad.paper.synthetic import Smoothing, p_verification
+from memgrad.paper.smoothing import Smoothing, p_verification
 from memgrad.paper.synthetic_claims import ExpectedLosses
 from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.statistics import Estimate, interval, ratio_of_means

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from memgrad.paper.settings import SmoothingSettings
-from memgrad.paper.synthetic import p_verification
+from memgrad.paper.smoothing import p_verification
 
 
 def test_it_is_memsgd_as_it_is_defined() -> None:

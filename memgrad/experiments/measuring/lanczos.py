@@ -8,10 +8,9 @@ from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 @final

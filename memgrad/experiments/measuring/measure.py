@@ -9,23 +9,21 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from memgrad.dynamics import fit_exponent
 from memgrad.experiments.measuring.lanczos import Ritz, lanczos
 from memgrad.experiments.measuring.products import MATRICES, Curvature
-from memgrad.kinds import is_real
+from memgrad.kinds import Array, is_real
 from memgrad.problems import Problem
 from memgrad.problems.passes import drawn
 from memgrad.statistics import Estimate, interval, log_interval, ratio_of_means
-
-Array = NDArray[np.float64]
+from memgrad.tables import json_ready
 
 TOLERANCE = 1e-3
 """A Ritz value counts as an eigenvalue when its relative error is below."""
 MOST = 10**7
-"""The largest number of anything that can be asked for."""
+"""The largest value of any count."""
 CURVE_POINTS = 40
 """The loss curve is evaluated at this many steps, in equal ratios."""
 
@@ -33,7 +31,7 @@ CURVE_POINTS = 40
 @final
 @dataclass(frozen=True, eq=False)
 class Measured:
-    r"""What was measured of a problem.
+    r"""The measurement of a problem.
 
     Attributes:
         problem: Its name.
@@ -97,13 +95,11 @@ class Measured:
 
         def plain(value: Any) -> Any:
             if isinstance(value, Estimate):
-                ends = {"value": value.value, "low": value.low, "high": value.high}
-                return {"n": value.n} | {name: plain(end) for name, end in ends.items()}
-            if isinstance(value, np.ndarray):
-                return [plain(float(each)) for each in value]
-            return None if isinstance(value, float) and not math.isfinite(value) else value
+                return {"n": value.n, "value": value.value, "low": value.low, "high": value.high}
+            return value.tolist() if isinstance(value, np.ndarray) else value
 
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        data: dict[str, Any] = json_ready({field.name: plain(getattr(self, field.name)) for field in fields(self)})
+        return data
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Measured:
@@ -228,7 +224,7 @@ def measure(
 
 
 class _Ticks:
-    """Counts what is done, and tells."""
+    """Counts the work that is done, and reports it."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
         self.done, self._total, self._progress = 0, total, progress

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -36,14 +37,17 @@ MOST = 10_000
 """The largest number of combinations in a grid."""
 
 
-def canonical_schedule(text: str | None) -> str | None:
-    """The text form of a schedule as it is written by itself; refused if it is none.
+def canonical_schedule(text: str) -> str:
+    """The canonical text form of a schedule; a text that is not a schedule is refused.
 
     Example:
         >>> canonical_schedule("Linear( warmup = 0.050 )")
         'linear(warmup=0.05)'
     """
-    return None if text is None else str(Schedule.parse(text))
+    return str(Schedule.parse(text))
+
+
+ScheduleText = Annotated[str, AfterValidator(canonical_schedule)]
 
 
 class Strict(BaseModel):
@@ -78,7 +82,7 @@ class Method(Strict):
     name: Name = ""
     seeds: Seeds | None = None
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
-    schedule: str | None = None
+    schedule: ScheduleText | None = None
     clip: StepSize | None = None
     steps_factor: StepSize = 1.0
 
@@ -98,11 +102,6 @@ class Method(Strict):
         if isinstance(lr, list) and len(set(lr)) < len(lr):
             raise ValueError(RULES["lr"])
         return lr
-
-    @field_validator("schedule", mode="after")
-    @classmethod
-    def _scheduled(cls, schedule: str | None) -> str | None:
-        return canonical_schedule(schedule)
 
     _folder: str | None = PrivateAttr(default=None)  # where the user's own files are
     _variants: tuple[Method, ...] = PrivateAttr(default=())
@@ -143,8 +142,8 @@ class Method(Strict):
             try:
                 variant = Method.model_validate({**own, **chosen}, context={"folder": self._folder})
             except ValidationError as error:
-                told = "; ".join(each["msg"].removeprefix("Value error, ").rstrip(".") for each in error.errors())
-                raise OptionError("grid", f"{words}: {told}.") from None
+                why = "; ".join(each["msg"].removeprefix("Value error, ").rstrip(".") for each in error.errors())
+                raise OptionError("grid", f"{words}: {why}.") from None
             object.__setattr__(variant, "name", f"{self.name} [{words}]")
             variants.append(variant)
         return tuple(variants)

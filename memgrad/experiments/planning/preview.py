@@ -1,4 +1,4 @@
-"""What an experiment would do and cost, found by training a little of it."""
+"""The runs of an experiment and their cost, measured by training a little of it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,7 @@ COPIES = 5
 @final
 @dataclass(frozen=True)
 class Cost:
-    """The expected cost of some run groups.
-
-    Attributes:
-        seconds: The time they take on all workers.
-        run_steps: Steps of single runs per second, on one worker.
-        nbytes: The memory of all workers together.
-    """
+    """The expected cost of run groups: the time and memory of all workers, and one worker's run-steps per second."""
 
     seconds: float
     run_steps: float

@@ -17,11 +17,11 @@ from memgrad.experiments.planning.methods import (
     Method,
     Name,
     Place,
+    ScheduleText,
     Seed,
     Seeds,
     StepSize,
     Strict,
-    canonical_schedule,
     check_leaders,
 )
 from memgrad.experiments.planning.problem_choice import ProblemChoice
@@ -133,7 +133,7 @@ class Spec(Strict):
     batch: Count | Literal["full"] | None = None
     seeds: Seeds = 10
     tuning_seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
-    schedule: str | None = None
+    schedule: ScheduleText | None = None
     clip: StepSize | None = None
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     evaluate: Evaluate = Evaluate()
@@ -143,11 +143,6 @@ class Spec(Strict):
     options: dict[str, bool | int | float | str] = Field(default_factory=dict)
     dtype: Literal["float32", "float64"] | None = None
     note: str = ""
-
-    @field_validator("schedule", mode="after")
-    @classmethod
-    def _scheduled(cls, schedule: str | None) -> str | None:
-        return canonical_schedule(schedule)
 
     @field_validator("metrics", mode="after")
     @classmethod

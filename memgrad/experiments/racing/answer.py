@@ -60,13 +60,7 @@ class Contestant:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {
-            "name": self.name,
-            "lr": self.lr,
-            "final": self.final.to_dict(),
-            "diverged": self.diverged,
-            "at_edge": self.at_edge,
-        }
+        return {**vars(self), "final": self.final.to_dict()}
 
 
 @final
@@ -167,12 +161,12 @@ class Answer:
             "reason": self.reason,
             "verdict": self.verdict,
             "problem": self.problem,
-            "pick": None if pick is None else {"name": pick.name, "lr": pick.lr},
+            "pick": pick and {"name": pick.name, "lr": pick.lr},
             "better": self.better,
-            "challenger": None if self.challenger is None else self.challenger.to_dict(),
-            "baseline": None if self.baseline is None else self.baseline.to_dict(),
-            "ratio" if self.scale == "log" else "difference": None if self.ratio is None else self.ratio.to_dict(),
-            "steps_saved": None if self.steps_saved is None else self.steps_saved.to_dict(),
+            "challenger": self.challenger and self.challenger.to_dict(),
+            "baseline": self.baseline and self.baseline.to_dict(),
+            "ratio" if self.scale == "log" else "difference": self.ratio and self.ratio.to_dict(),
+            "steps_saved": self.steps_saved and self.steps_saved.to_dict(),
             "leader": self.leader,
             "undecided": list(self.undecided),
             "dropped": [

@@ -1,4 +1,4 @@
-"""The course of tuning, from what was measured so far to the runs that are needed next. Nothing is trained here.
+"""The course of tuning: from the losses measured so far to the runs that are needed next. Nothing is trained here.
 
 It has four stages: the *search* for every candidate's learning rate; the *race* of the candidates, each at the learning
 rate found, on other seeds; to *refine* the learning rates of the best challenger and the best baseline alike, on more
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 import numpy as np
@@ -28,7 +28,7 @@ FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 1_000, "f
 """The first seed of each stage: search, race and fresh runs share none, so that no choice is judged by its own luck."""
 
 LEAST = math.log(np.finfo(np.float32).tiny)
-"""The logarithm of a loss of 0, which a network that learned its examples by heart can reach."""
+"""The logarithm of a loss of 0, which a network that memorized its examples can reach."""
 
 
 @final
@@ -63,6 +63,9 @@ class Trial:
     def __str__(self) -> str:
         return f"{self.configuration}, seed {self.seed}"
 
+
+Pair = tuple[Configuration | None, Configuration | None]
+"""The best challenger and the best baseline; None where there is none yet."""
 
 Told = Mapping[Configuration, Mapping[int, float]]
 """The final losses that were measured, by configuration and seed; not finite where the run diverged."""
@@ -113,12 +116,24 @@ def follow(
     return _Follower(candidates, told, rules, runs, closing).course()
 
 
+def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
+    """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
+    search = sum(8 if candidate.like else 11 for candidate in candidates)
+    last = 4 * rules.refine + 2 * rules.fresh
+    return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
+
+
+@dataclass
 class _Follower:
-    def __init__(
-        self, candidates: Sequence[Candidate], told: Told, rules: Rules, runs: int | None, closing: bool
-    ) -> None:
-        self._candidates, self._told, self._rules = candidates, told, rules
-        self._runs, self._closing = runs, closing
+    """A call of `follow`: its arguments, and the course so far."""
+
+    _candidates: Sequence[Candidate]
+    _told: Told
+    _rules: Rules
+    _runs: int | None
+    _closing: bool
+
+    def __post_init__(self) -> None:
         self._needed: set[tuple[Configuration, int]] = set()  # all runs of the course so far
         self._searches: dict[str, Found] = {}
         self._value: Callable[[float], float] = lambda loss: loss
@@ -127,7 +142,7 @@ class _Follower:
     def course(self) -> Course:
         wants = self._search()
         if wants:
-            return self._unless_over("search", wants)
+            return self._exhausted("search", wants) if self._over(wants) else self._running("search", wants)
         if all(found.diverged for found in self._searches.values()):
             return self._ended("failed", f"every run diverged: {self._tried_in_words()}")
         self._set_scale()
@@ -200,26 +215,25 @@ class _Follower:
         ranked = [each for each in ranked if self._finished(each, standing)]
         challenger = next((each for each in ranked if each.name not in usual), None)
         baseline = next((each for each in ranked if each.name in usual), None)
+        best: Pair = (challenger, baseline)
         if not self._closing:
-            wants, challenger, baseline = self._refined(challenger, baseline)
+            wants, best = self._refined(best)
             if wants and not self._over(wants, reserve=2 * self._rules.fresh):
-                return self._running("refine", wants, standing, challenger, baseline)
-        pair = [(each, self._rules.fresh) for each in (challenger, baseline) if each is not None]
-        wants = self._missing("fresh", pair)
+                return self._running("refine", wants, standing, best)
+        needs = [(each, self._rules.fresh) for each in best if each is not None]
+        wants = self._missing("fresh", needs)
         if wants and self._over(wants):
-            return self._exhausted("fresh", wants, standing, challenger, baseline)
-        self._need("fresh", pair)
+            return self._exhausted("fresh", wants, standing, best)
+        self._need("fresh", needs)
         if wants:
-            return self._running("fresh", wants, standing, challenger, baseline)
+            return self._running("fresh", wants, standing, best)
         if standing.end:
-            return self._ended("answered", ENDS[standing.end], standing, challenger, baseline)
+            return self._ended("answered", ENDS[standing.end], standing, best)
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
-        return self._ended("exhausted", reason, standing, challenger, baseline)
+        return self._ended("exhausted", reason, standing, best)
 
-    def _refined(
-        self, *pair: Configuration | None
-    ) -> tuple[tuple[Trial, ...], Configuration | None, Configuration | None]:
-        """Both configurations at the best learning rate nearby, and the runs that are needed to know it."""
+    def _refined(self, pair: Pair) -> tuple[tuple[Trial, ...], Pair]:
+        """The runs that are needed to know the best learning rates nearby, and both configurations at them."""
         wants: list[Trial] = []
         better: list[Configuration | None] = []
         for each in pair:
@@ -233,7 +247,7 @@ class _Follower:
             self._need("refine", known)
             wants += self._missing("refine", ((Configuration(each.name, k), n) for k, n in found.wants.items()))
             better.append(each if found.wants or found.diverged else Configuration(each.name, found.best))
-        return tuple(wants), better[0], better[1]
+        return tuple(wants), (better[0], better[1])
 
     @staticmethod
     def _finished(configuration: Configuration, standing: Standing) -> bool:
@@ -280,42 +294,23 @@ class _Follower:
 
     # --- courses ------------------------------------------------------------------------------------------------------
 
-    def _unless_over(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
-        return self._exhausted(stage, wants) if self._over(wants) else self._running(stage, wants)
-
     def _running(
-        self,
-        stage: Stage,
-        wants: tuple[Trial, ...],
-        standing: Standing | None = None,
-        challenger: Configuration | None = None,
-        baseline: Configuration | None = None,
+        self, stage: Stage, wants: tuple[Trial, ...], standing: Standing | None = None, pair: Pair = (None, None)
     ) -> Course:
         used, scale = len(self._needed), self._scale
-        return Course(stage, wants, self._searches, standing, challenger, baseline, runs=used, scale=scale)
+        return Course(stage, wants, self._searches, standing, *pair, runs=used, scale=scale)
 
     def _exhausted(
-        self,
-        stage: Stage,
-        wants: tuple[Trial, ...],
-        standing: Standing | None = None,
-        challenger: Configuration | None = None,
-        baseline: Configuration | None = None,
+        self, stage: Stage, wants: tuple[Trial, ...], standing: Standing | None = None, pair: Pair = (None, None)
     ) -> Course:
         what = {"search": "the search for learning rates", "race": "the first look at the race", "fresh": "fresh seeds"}
         reason = f"the budget ended before {what[stage]} was complete: {len(wants)} more runs were needed next"
-        return self._ended("exhausted", reason.replace("seeds was", "seeds were"), standing, challenger, baseline)
+        return self._ended("exhausted", reason.replace("seeds was", "seeds were"), standing, pair)
 
     def _ended(
-        self,
-        status: Status,
-        reason: str,
-        standing: Standing | None = None,
-        challenger: Configuration | None = None,
-        baseline: Configuration | None = None,
+        self, status: Status, reason: str, standing: Standing | None = None, pair: Pair = (None, None)
     ) -> Course:
-        used = len(self._needed)
-        return Course("done", (), self._searches, standing, challenger, baseline, status, reason, used, self._scale)
+        return replace(self._running("done", (), standing, pair), status=status, reason=reason)
 
     def _tried_in_words(self) -> str:
         return "; ".join(

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 SPREAD = 3
 """The $a$ in the shares of the looks: the larger, the more is left for later looks."""

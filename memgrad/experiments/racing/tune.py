@@ -5,30 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, final
+from functools import cached_property
+from typing import Any, Protocol, final
 
 from memgrad.experiments.driver import Listener, Silent, execute, facts_of
-from memgrad.experiments.planning.plan import Table, expand
+from memgrad.experiments.planning.plan import Table, expand, runs_in
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate, Configuration
 from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
-from memgrad.experiments.racing.lines import lines_of
 from memgrad.experiments.racing.portfolio import candidates_of, racing_methods
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
-from memgrad.experiments.racing.words import course_in_words
+from memgrad.experiments.racing.words import course_in_words, lines_of
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
 
 SEEDS_APART = 10_000_000
-"""How far apart the seeds of repetitions are."""
+"""The distance between the seeds of one repetition and the next."""
 
 
 class Watcher(Protocol):
-    """Is told where tuning is, after every round of runs."""
+    """Called with the course of tuning after every round of runs."""
 
     def __call__(self, course: Course, /) -> None:
         """Tuning has come this far."""
@@ -84,7 +84,7 @@ def tune(
         rules: The rules of the race.
         budget: What it may cost.
         listener: Shows what is being trained.
-        watcher: Is told where tuning is, after every round.
+        watcher: Called with the course of tuning after every round.
         seed: Another number >= 0 takes other seeds throughout: an independent repetition.
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a run group.
@@ -100,7 +100,8 @@ def tune(
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
-    trains = _Training(spec, store, engine, listener or Silent(), seed, device, save_every, width)
+    options = {"device": device, "save_every": save_every, "width": width}
+    trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options)
     try:
         ended = _drive(tuner, trains, budget.seconds, watcher)
     finally:
@@ -136,34 +137,30 @@ def _drive(
 
 
 @final
+@dataclass
 class _Training:
     """Trains runs through the engine and reads them from the store."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        store: Store,
-        engine: Engine,
-        listener: Listener,
-        seed: int,
-        device: str | None,
-        save_every: float,
-        width: int | None,
-    ) -> None:
-        self._beyond = seed * SEEDS_APART
-        self._spec, self._store, self._engine, self._listener = spec, store, engine, listener
-        self._device, self._save_every, self._width = device, save_every, width
-        self._known: Facts | None = None
-        self._trained, self._seconds = 0, 0.0
-        self.said = listener.said
+    _spec: Spec
+    _store: Store
+    _engine: Engine
+    _listener: Listener
+    _beyond: int
+    """What is added to the seeds of trials."""
+    _options: Mapping[str, Any]
+    """Further arguments of `execute`."""
+    _trained: int = 0
+    _seconds: float = 0.0
 
-    @property
+    @cached_property
     def _facts(self) -> Facts:
         """The facts about the problem: it is loaded once."""
-        if self._known is None:
-            with self._store.writing():
-                self._known = facts_of(self._spec.problem_choice, self._store, keep=True)
-        return self._known
+        with self._store.writing():
+            return facts_of(self._spec.problem_choice, self._store, keep=True)
+
+    def said(self, message: str) -> None:
+        """A message for the user."""
+        self._listener.said(message)
 
     @property
     def pace(self) -> float:
@@ -182,19 +179,16 @@ class _Training:
     def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
         """Train the runs that are not in the store; a status and a reason if that did not succeed."""
         for spec, table, _ in self._rounds(trials):
-            digests = {run.digest for lrs in table.values() for seeds in lrs.values() for run in seeds.values()}
-            if digests <= self._store.digests().keys():
+            if {run.digest for run in runs_in(table)} <= self._store.digests().keys():
                 continue
             outcome = execute(
                 spec,
                 self._store,
                 self._engine,
                 listener=self._listener,
-                device=self._device,
-                save_every=self._save_every,
-                width=self._width,
                 close=False,
                 facts=self._facts,
+                **self._options,
             )
             self._trained += outcome.trained
             self._seconds += outcome.seconds

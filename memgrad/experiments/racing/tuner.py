@@ -20,7 +20,7 @@ from memgrad.experiments.racing.sequential import Rules
 from memgrad.files import written_whole
 
 FORMAT = 1
-"""The format of the file in which a tuner keeps what it was told."""
+"""The format of the file in which a tuner keeps its results."""
 
 LAST = 0.05
 """The final loss is the mean over this last share of the evaluations."""
@@ -30,14 +30,14 @@ LAST = 0.05
 class Tuner:
     """Tells which run is needed next, takes its losses, and knows the answer when it has enough of them.
 
-    What it asks for depends only on what it was told. With a file it can be stopped at any time: a new tuner with the
+    What it asks for depends only on the results so far. With a file it can be stopped at any time: a new tuner with the
     same candidates, rules and file continues.
 
     Args:
         candidates: The candidates, at least two. If none is a baseline, the first is.
         rules: The rules of the race.
         runs: The budget: the maximum number of runs in all, at least 1; None for as many as the race needs.
-        file: Where to keep what it is told; None to keep nothing.
+        file: Where to keep the results; None to keep nothing.
         problem: What is tuned, for the answer.
 
     Example:

@@ -1,13 +1,22 @@
-"""The course and the answer of tuning in words."""
+"""Tuning as text: its course and answer in words, the lines to paste, and the experiment that repeats the answer."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from memgrad import optim
+from memgrad.experiments.planning.methods import Method
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Contestant
 from memgrad.experiments.racing.course import Course
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped
+from memgrad.user_code import Reference, names_code
 
 SHOWN = 3
 """How many methods behind the leader a line about the race names."""
@@ -88,3 +97,122 @@ def _more(course: Course, name: str) -> str:
         return "new"
     more = means[name] - means[course.standing.leader]
     return f"+{percent(more)}" if course.scale == "log" else f"+{more:.4g}"
+
+
+# --- lines to paste --------------------------------------------------------------------------------------------------
+
+
+def lines_of(method: Method, lr: float) -> dict[str, str]:
+    """The lines that make the optimizer of a method at a learning rate, by library.
+
+    There is none for optax if the optimizer is not a method, as `Recipe.method` has it.
+
+    Example:
+        >>> lines = lines_of(Method(optimizer="MemAdam", lr=0.1, memory="poly:8", weight_decay=0.01), 3.2e-3)
+        >>> print(lines["torch"])
+        from memgrad import MemAdam
+        optimizer = MemAdam(model.parameters(), lr=0.0032, memory="poly:8", weight_decay=0.01)
+        >>> print(lines["optax"])
+        from memgrad.transforms import from_method
+        optimizer = from_method(0.0032, "poly:8 / (sqrt(poly:4) + 1e-08); decay=0.01")
+    """
+    lines = {"torch": _torch(method, lr)}
+    rule = method.recipe.method
+    if rule is not None:
+        lines["optax"] = (
+            f"from memgrad.transforms import from_method\noptimizer = from_method({lr:g}, {json.dumps(str(rule))})"
+        )
+    return lines
+
+
+def _torch(method: Method, lr: float) -> str:
+    given = "".join(f", {name}={_literal(value)}" for name, value in (method.model_extra or {}).items())
+    place, colon, name = method.optimizer.rpartition(":")
+    if colon:
+        module = Path(place).stem if place.endswith(".py") else place
+    else:
+        module = "memgrad" if hasattr(optim, name) else "torch.optim"
+    return f"from {module} import {name}\noptimizer = {name}(model.parameters(), lr={lr:g}{given})"
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+# --- an experiment that repeats the answer ---------------------------------------------------------------------------
+
+
+def repeating(spec: Spec, answer: Answer, folder: str | os.PathLike[str] = ".") -> str:
+    """The text of a spec with the challenger and the baseline; `memgrad run` finds their rows in the store.
+
+    Args:
+        spec: The experiment that was tuned.
+        answer: The answer, with at least one contestant.
+        folder: Where the text will be stored: the user's own files are named as seen from there.
+    """
+    contestants = [each for each in (answer.baseline, answer.challenger) if each is not None]
+    if not contestants:
+        raise ValueError(f"there is no answer to repeat: {answer.reason}.")
+    first = answer.first_seed
+    whole = spec.model_dump(exclude_defaults=True, exclude={"methods", "seeds", "name", "note"})
+    whole["problem"] = _seen_from(folder, spec.problem)
+    methods = []
+    for each in contestants:
+        method = spec.method(each.name)
+        options = method.model_dump(exclude_defaults=True, exclude={"seeds"})
+        own = {
+            code.option: _seen_from(folder, f"{code.place}:{code.reference.attribute}") for code in method.recipe.code
+        }
+        methods.append({"name": each.name, **options, "lr": each.lr, **own})
+    settings = {"name": "tuned", **whole, "seeds": list(range(first, first + answer.rules.fresh))}
+    return f"# {answer.verdict}\n" + to_toml(settings, methods)
+
+
+def _seen_from(folder: str | os.PathLike[str], name: str) -> str:
+    """The name of user code with its file as seen from a folder; other names as they are."""
+    if not names_code(name) or not (reference := Reference.parse(name)).is_file:
+        return name
+    colon = f":{reference.attribute}" if reference.attribute else ""
+    return f"{os.path.relpath(reference.place, folder)}{colon}"
+
+
+def to_toml(settings: Mapping[str, Any], methods: list[dict[str, Any]]) -> str:
+    """Settings as TOML: plain keys, then tables, then the methods.
+
+    Example:
+        >>> print(to_toml({"steps": 9, "evaluate": {"times": 3}}, [{"optimizer": "SGD", "lr": 0.5}]))
+        steps = 9
+        <BLANKLINE>
+        [evaluate]
+        times = 3
+        <BLANKLINE>
+        [[methods]]
+        optimizer = "SGD"
+        lr = 0.5
+        <BLANKLINE>
+    """
+    plain = {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
+    tables = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
+    blocks = [_lines(plain), *(f"[{name}]\n{_lines(table)}" for name, table in tables.items() if table)]
+    blocks += [f"[[methods]]\n{_lines(method)}" for method in methods]
+    return "\n".join(blocks)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in table.items() if value is not None)
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else json.dumps(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else {math.inf: "inf", -math.inf: "-inf"}.get(value, "nan")
+    return str(value) if isinstance(value, int) else json.dumps(str(value))

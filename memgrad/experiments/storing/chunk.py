@@ -26,12 +26,7 @@ FORMAT = 1
 KEY = "memgrad"
 """The key of our entry in a Parquet file's metadata."""
 
-COLUMNS: dict[str, type[np.generic]] = {
-    "digest": np.str_,
-    "step": np.int64,
-    "metric": np.str_,
-    "value": np.float64,
-}
+COLUMNS: dict[str, type[np.generic]] = {"digest": np.str_, "step": np.int64, "metric": np.str_, "value": np.float64}
 """The columns of a chunk and their types."""
 
 RUN_COLUMNS: dict[str, type[np.generic]] = {
@@ -147,17 +142,10 @@ def _settings(run: Run) -> dict[str, Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """The rows of a run group, and where, when and how they were made.
+    """The rows of a run group, with the columns of `Rows`, and where, when and how they were made.
 
-    Attributes:
-        runs: The runs.
-        digest: The run of each row.
-        step: The number of steps taken before the measurement.
-        metric: What was measured.
-        value: The measured value.
-        diverged: The runs that diverged, by digest, and the step at which this was detected. They have no rows from
-            that step on.
-        about: Versions, commit, machine, wall and CPU time, as plain data.
+    Runs that diverged have no rows from the step on at which this was detected. `about` has versions, commit, machine,
+    wall and CPU time, as plain data.
     """
 
     runs: tuple[Run, ...]
@@ -191,7 +179,7 @@ def chunk_of(
     diverged: Mapping[str, int],
     about: Mapping[str, Any],
 ) -> Chunk:
-    """The chunk of what was measured.
+    """The chunk of the values that were measured.
 
     Args:
         runs: The runs.

@@ -20,17 +20,7 @@ _UNFINISHED = re.compile(r"\..+\.\d+\.tmp")
 @final
 @dataclass(frozen=True)
 class Holding:
-    """The finished runs of one optimizer on one problem.
-
-    Attributes:
-        problem: The problem's name.
-        optimizer: The optimizer's name.
-        memory: Its memories in text form, if it has any.
-        runs: The number of runs.
-        step_sizes: The number of step sizes.
-        seeds: The number of seeds.
-        diverged: The number of runs that diverged.
-    """
+    """The finished runs of one optimizer, with its memories in text form, on one problem: how many there are."""
 
     problem: str
     optimizer: str
@@ -44,17 +34,9 @@ class Holding:
 @final
 @dataclass(frozen=True)
 class Inventory:
-    """What a store holds.
+    """What a store holds: finished runs, numbers of chunks and rows, size, keys of checkpoints and damaged files.
 
-    Attributes:
-        path: Its folder.
-        made_by: The version of memgrad that made it.
-        holdings: The finished runs, by problem and optimizer.
-        chunks: The number of chunks.
-        rows: The number of rows.
-        nbytes: The size of all its files.
-        checkpoints: The keys of the checkpoints.
-        damaged: The files that cannot be read.
+    `made_by` is the version of memgrad that made it.
     """
 
     path: Path
@@ -89,13 +71,7 @@ class Inventory:
 @final
 @dataclass(frozen=True)
 class Waste:
-    """A file of a store that is not needed.
-
-    Attributes:
-        path: The file.
-        reason: Why it is not needed.
-        nbytes: Its size.
-    """
+    """A file of a store that is not needed, why, and its size."""
 
     path: Path
     reason: str

@@ -30,11 +30,8 @@ class Alone:
         self._model = problem.model(initial_seed(problem.name, run.seed))
         self._parameters = dict(self._model.named_parameters())
         self._optimizer = run.recipe.build(self._parameters.values(), run.lr)
-        self._minibatches = (
-            None
-            if run.batch_size is None
-            else MinibatchOrder(problem.name, problem.examples, run.batch_size, [run.seed])
-        )
+        size = run.batch_size
+        self._minibatches = None if size is None else MinibatchOrder(problem.name, problem.examples, size, [run.seed])
         torch.default_generator.manual_seed(noise_seed(problem.name, run.seed))  # for dropout and the like
 
     @property
@@ -70,11 +67,9 @@ class Alone:
     def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The metrics, each a tensor with one element; of other parameters, with a run axis, if they are given."""
         own = {name: p[0] for name, p in (parameters or self.parameters).items()}
+        run = self._run
         values = self._problem.evaluate(
-            own,
-            metrics=metrics,
-            gradient_examples=self._run.gradient_examples,
-            loss_examples=self._run.loss_examples,
+            own, metrics=metrics, gradient_examples=run.gradient_examples, loss_examples=run.loss_examples
         )
         return {name: torch.tensor([value], dtype=torch.float64) for name, value in values.items()}
 

@@ -7,6 +7,7 @@ gradients whose norm over all parameters of a run is above its limit are scaled 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
@@ -17,14 +18,17 @@ from torch import Tensor
 
 from memgrad.experiments.digests import initial_seed
 from memgrad.experiments.planning.runs import Run
-from memgrad.experiments.training.clipping import clip_of, clipped
 from memgrad.experiments.training.minibatch_order import MinibatchOrder
 from memgrad.memory import Instantaneous
 from memgrad.method import Method
 from memgrad.problems import Problem
+from memgrad.problems.passes import squared_norm
 
 BLOCK = 256
 """The number of steps whose coefficients are computed at once."""
+
+SMALL = 1e-6
+"""Added to the norm, as `torch.nn.utils.clip_grad_norm_` does, which runs alone use."""
 
 
 @final
@@ -58,7 +62,7 @@ class Stack:
         self._u = [{name: torch.zeros_like(p[having]) for name, p in self._x.items()} for having in self._with_average]
         self._v = {name: torch.zeros_like(p[self._with_squares]) for name, p in self._x.items()}
         self._numbers = _Numbers(self._methods, self._runs, next(iter(x.values())))
-        self._clip = clip_of(self._runs, next(iter(x.values())))
+        self._clip = _clip_of(self._runs, next(iter(x.values())))
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -126,12 +130,8 @@ class Stack:
     def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The metrics of all runs, in run order; of other parameters than the current ones if they are given."""
         run = self._runs[0]
-        return self._problem.stacked_evaluate(
-            parameters or self._x,
-            metrics=metrics,
-            gradient_examples=run.gradient_examples,
-            loss_examples=run.loss_examples,
-        )
+        few = {"gradient_examples": run.gradient_examples, "loss_examples": run.loss_examples}
+        return self._problem.stacked_evaluate(parameters or self._x, metrics=metrics, **few)
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that the next steps depend on, by name."""
@@ -143,6 +143,28 @@ class Stack:
         """Continue from a state."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+
+def _clip_of(runs: Sequence[Run], like: Tensor) -> Tensor | None:
+    """The largest norm of each run's gradient, infinite where it is not clipped; None if no run is clipped."""
+    if all(run.clip is None for run in runs):
+        return None
+    return like.new_tensor([math.inf if run.clip is None else run.clip for run in runs])
+
+
+def clipped(gradients: Mapping[str, Tensor], clip: Tensor) -> None:
+    r"""Multiply the gradients of each run, in place, by $\min(1, c / (|g| + 10^{-6}))$.
+
+    Example:
+        >>> g = {"a": torch.tensor([[3.0], [0.3]]), "b": torch.tensor([[4.0], [0.4]])}  # norms 5 and 0.5
+        >>> clipped(g, torch.tensor([1.0, 1.0]))
+        >>> g["b"].flatten()
+        tensor([0.8000, 0.4000])
+    """
+    norms = squared_norm(gradients, (len(clip),)).sqrt()
+    factors = (clip / (norms + SMALL)).clamp_(max=1.0)
+    for g in gradients.values():
+        g.mul_(factors.view(-1, *(1,) * (g.ndim - 1)))
 
 
 def _method(run: Run) -> Method:

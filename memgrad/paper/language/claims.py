@@ -9,17 +9,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.claims import Claim
 from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SECOND_TEXT, share_name
-from memgrad.paper.language.study import (
-    LEVEL,
-    Array,
-    Study,
-    Unfinished,
-    log_difference,
-    p_below_zero,
-)
+from memgrad.paper.language.study import LEVEL, Study, Unfinished, log_difference, p_below_zero
 from memgrad.paper.rules import corrected
 from memgrad.statistics import Estimate, interval
 
@@ -231,8 +224,3 @@ def verdicts(known: Mapping[str, Finding], *, scale: str, decides: bool) -> tupl
             outcome, reason = "undecided", f"a rehearsal decides nothing; {reason}"
         made.append(LanguageVerdict(each, outcome, reason, scale))
     return tuple(made)
-
-
-def complete(results: Results) -> bool:
-    """Whether every run of every method is finished."""
-    return not results.missing() and len(results.methods) == len(results.spec.methods)

@@ -10,14 +10,14 @@ from typing import Any
 
 from memgrad import tables
 from memgrad.experiments.comparison import Comparison
-from memgrad.experiments.driver import Listener, Silent, execute, known_facts, results_of
+from memgrad.experiments.driver import Listener, Silent, execute, stored_results
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.provenance import provenance
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
 from memgrad.files import written_whole
-from memgrad.paper.language.claims import CLAIMS, LanguageVerdict, complete, findings, verdicts
+from memgrad.paper.language.claims import CLAIMS, LanguageVerdict, findings, verdicts
 from memgrad.paper.language.stages import ADAMW, METRIC, WORKLOADS, Stages, scales
 from memgrad.paper.language.study import Study, Unfinished
 from memgrad.paper.scales import known
@@ -49,20 +49,15 @@ def stored(store: Store) -> Callable[[Spec], Results]:
     """Find results in a store; nothing is trained and no data set is loaded."""
 
     def find(spec: Spec) -> Results:
-        facts = known_facts(spec.problem_choice, store)
-        results = None if facts is None else results_of(spec, store, facts=facts)
-        if results is None or not complete(results):
-            there, planned = (0, "its") if results is None else _counts(results)
-            raise Unfinished(f"{spec.name} has {there} of {planned} runs")
+        results = stored_results(spec, store)
+        if results is None:
+            raise Unfinished(f"{spec.name} has 0 of its runs")
+        if not results.finished:
+            there = len(results.planned) - len(results.missing())
+            raise Unfinished(f"{spec.name} has {there} of {len(results.planned)} runs")
         return results
 
     return find
-
-
-def _counts(results: Results) -> tuple[int, int]:
-    missing = len(results.missing())
-    runs = {run.digest for of_lr in results.runs.values() for at in of_lr.values() for run in at.values()}
-    return len(runs) - missing, len(runs)
 
 
 def trained(

@@ -6,7 +6,7 @@ Nothing is kept between stages but the rows in the store: what was selected is r
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -157,9 +157,8 @@ def extended(grid: Grid, winners: Winners) -> Grid:
     adamw, mixture = dict(grid.adamw), dict(grid.mixture)
     for end, factor in ((0, 0.5), (-1, 2.0)):
         if a.lr == sorted(adamw["lr"])[end] or m.lr == sorted(mixture["lr"])[end]:
-            adamw["lr"] = sorted([*grid.adamw["lr"], *adamw["lr"], sorted(grid.adamw["lr"])[end] * factor])
-            mixture["lr"] = sorted([*grid.mixture["lr"], *mixture["lr"], sorted(grid.mixture["lr"])[end] * factor])
-            adamw["lr"], mixture["lr"] = (sorted(set(each["lr"])) for each in (adamw, mixture))
+            for own, tried in ((adamw, grid.adamw["lr"]), (mixture, grid.mixture["lr"])):
+                own["lr"] = sorted({*own["lr"], sorted(tried)[end] * factor})
     betas, kappas = sorted(grid.adamw["beta1"]), sorted(grid.mixture["kappa"])
     if len(betas) > 1 and (a.beta1 in (betas[0], betas[-1]) or m.kappa == kappas[0]):
         low = a.beta1 - betas[0] <= betas[-1] - a.beta1
@@ -178,13 +177,13 @@ def near(winners: Winners) -> Grid:
     factors = (0.25, 0.5, 1.0, 2.0)
     return Grid(
         {
-            "lr": [float(f"{a.lr * each:.6g}") for each in factors],
+            "lr": _multiples(a.lr, factors),
             "beta1": [a.beta1],
             "beta2": [0.99, 0.999],
             "weight_decay": [a.weight_decay],
         },
         {
-            "lr": [float(f"{m.lr * each:.6g}") for each in factors],
+            "lr": _multiples(m.lr, factors),
             "kappa": [m.kappa, other],
             "fast": [m.fast],
             "weight_decay": [m.weight_decay],
@@ -269,7 +268,7 @@ class Stages:
         table = _table()["workloads"]
         own = table["problems"][problem]
         memories = [f"inst + {gain}poly:8" for gain in ("(1+k)^0.25*", "")]
-        slow = [float(f"{lr / 4:.6g}") for lr in own["lr"]]  # a gain of about 4 more makes steps as much longer
+        slow = _multiples(0.25, own["lr"])  # a gain of about 4 more makes steps as much longer
         methods: list[dict[str, Any]] = [
             {"name": "SGD", "optimizer": "SGD", "lr": own["lr"]},
             {"name": "HB", "optimizer": "HeavyBall", "momentum": 0.9, "lr": [lr / 8 for lr in own["lr"]]},
@@ -315,7 +314,7 @@ class Stages:
                 "memory": memory,
                 "second_memory": squares,
                 "weight_decay": decay,
-                "lr": [float(f"{lr * factor:.6g}") for factor in (0.5, 1.0, 2.0)],
+                "lr": _multiples(lr, (0.5, 1.0, 2.0)),
             }
             for name, (memory, squares, decay, lr) in parts.items()
         ]
@@ -324,10 +323,7 @@ class Stages:
     def batch(self, winners: Winners, size: int) -> Spec:
         """Both methods with minibatches of another size, for the same number of tokens, tuned in the learning rate."""
         factors = (0.5, 1.0, 2.0, 4.0) if size > _table()["common"]["batch"] else (0.25, 0.5, 1.0, 2.0)
-        methods = [
-            each.method(name, lr=[float(f"{each.lr * factor:.6g}") for factor in factors])
-            for name, each in winners.items()
-        ]
+        methods = [each.method(name, lr=_multiples(each.lr, factors)) for name, each in winners.items()]
         steps = self.own["long"] * _table()["common"]["batch"] // size
         return self.spec(
             f"lm-batch-{size}",
@@ -340,11 +336,11 @@ class Stages:
 
     def large(self, winners: Winners) -> Spec:
         """AdamW and the mixture with 0.8 of its steps on a larger model, tuned in the learning rate on one seed."""
-        methods = []
-        for name, each in winners.items():
-            lrs = [float(f"{each.lr * factor:.6g}") for factor in (0.125, 0.25, 0.5, 1.0)]
-            factor = SAVINGS[0] if name == MIXTURE else 1.0
-            methods.append(each.method(name, lr=lrs, steps_factor=factor))
+        share = {ADAMW: 1.0, MIXTURE: SAVINGS[0]}
+        methods = [
+            each.method(name, lr=_multiples(each.lr, (0.125, 0.25, 0.5, 1.0)), steps_factor=share[name])
+            for name, each in winners.items()
+        ]
         return self.spec(
             "lm-large",
             methods,
@@ -393,6 +389,11 @@ def _both(winners: Winners) -> tuple[AdamWSetting, MixtureSetting]:
     assert isinstance(a, AdamWSetting)
     assert isinstance(m, MixtureSetting)
     return a, m
+
+
+def _multiples(lr: float, factors: Iterable[float]) -> list[float]:
+    """A learning rate times each factor, to six digits: without them a product would make a run of its own."""
+    return [float(f"{lr * factor:.6g}") for factor in factors]
 
 
 def _label(kind: str, number: int) -> str:

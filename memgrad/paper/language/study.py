@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
+from memgrad.kinds import Array
 from memgrad.paper.language import stages as of
 from memgrad.paper.language.stages import ADAMW, METRIC, SAVINGS, Grid, Stages, Winners
 from memgrad.paper.rules import mean_and_error, p_below
 
-Array = NDArray[np.float64]
 Find = Callable[[Spec], Results]
 """The complete results of an experiment; raises `Unfinished` if there are none."""
 
@@ -24,7 +23,7 @@ LEVEL = 0.01
 """The probability with which any of L1 to L4 may be confirmed although none is true."""
 
 
-class Unfinished(LookupError):  # noqa: N818  # what it says is the state of affairs
+class Unfinished(LookupError):  # noqa: N818  # it reports a state, not an error
     """An experiment is not complete."""
 
 

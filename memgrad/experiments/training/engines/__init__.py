@@ -1,1 +1,4 @@
-"""Where run groups are trained: on the cores of this machine, or on a Ray cluster."""
+"""Where run groups are trained: on the cores of this machine (`local`), or on a Ray cluster (`ray`).
+
+`engine` says what an engine is, and a `parcel` is a problem on its way to other machines.
+"""

@@ -117,11 +117,11 @@ def usable_cores() -> int:
 
 
 def _work(pipe: Connection[Any, Any]) -> None:
-    """What a worker does: train assignments until the engine is gone."""
+    """The loop of a worker process: train assignments until the engine exits."""
     import torch
 
     # Clusters send SIGTERM to all processes of a job: the engine's process hears it and asks its workers to stop, and a
-    # worker whose engine is gone exits by itself.
+    # worker whose engine has exited ends by itself.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
     loaded: tuple[ProblemChoice, str | None, Problem] | None = None
@@ -141,7 +141,7 @@ def _work(pipe: Connection[Any, Any]) -> None:
                 continue
             for event in train(assignment, loaded[2], _StopRequest(pipe)):
                 pipe.send(event)
-    except (EOFError, OSError):  # the engine is gone
+    except (EOFError, OSError):  # the engine has exited
         return
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -35,24 +36,33 @@ PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 """The best step sizes that can be read from the paper: from its text, and from the labels of its digits."""
 
 
-def loss(evidence: Evidence) -> Drawing:
-    """Fig. results_iterations_main."""
-    return _over_iterations(evidence, "loss", "loss", ratios=True)
+def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, ratios: bool = False) -> Drawing:
+    """A metric over iterations, a panel for each problem and setting; with the ratios to SGD below, if asked for."""
+    table = _Table()
+    rows = {
+        setting: [
+            _panel(evidence, name, PROBLEMS[problem], metric, table, ratios=ratios) for problem, name in names.items()
+        ]
+        for setting, names in _rows_of_panels(evidence).items()
+    }
+    foot = _foot(evidence)
+    if ratios:
+        foot["caption"] = "below each panel the loss as a multiple of SGD's, paired by seed; " + foot["caption"]
+    figure = figures.training_curves(rows, ylabel=ylabel, ratio_label="loss / SGD's", **foot)
+    return figure, table.columns()
 
 
-def gradient_norm(evidence: Evidence) -> Drawing:
-    """Fig. exp_loss, whose reference leads to the gradient norms (erratum 46)."""
-    return _over_iterations(evidence, "gradient_norm", "full gradient norm")
+loss = partial(over_iterations, metric="loss", ylabel="loss", ratios=True)
+"""Fig. results_iterations_main."""
 
+gradient_norm = partial(over_iterations, metric="gradient_norm", ylabel="full gradient norm")
+"""Fig. exp_loss, whose reference leads to the gradient norms (erratum 46)."""
 
-def accuracy(evidence: Evidence) -> Drawing:
-    """Fig. exp_acc."""
-    return _over_iterations(evidence, "accuracy", "training accuracy")
+accuracy = partial(over_iterations, metric="accuracy", ylabel="training accuracy")
+"""Fig. exp_acc."""
 
-
-def step_norm(evidence: Evidence) -> Drawing:
-    """Fig. exp_stepnorm."""
-    return _over_iterations(evidence, "step_norm", "step norm")
+step_norm = partial(over_iterations, metric="step_norm", ylabel="step norm")
+"""Fig. exp_stepnorm."""
 
 
 def adaptive(evidence: Evidence) -> Drawing:
@@ -120,21 +130,6 @@ def ratios(evidence: Evidence) -> Drawing:
         "a triangle where an interval goes on beyond the panel"
     )
     return figures.ratios(rows, xlabel="final loss / SGD's", **_foot(evidence, what)), table.columns()
-
-
-def _over_iterations(evidence: Evidence, metric: str, ylabel: str, *, ratios: bool = False) -> Drawing:
-    table = _Table()
-    rows = {
-        setting: [
-            _panel(evidence, name, PROBLEMS[problem], metric, table, ratios=ratios) for problem, name in names.items()
-        ]
-        for setting, names in _rows_of_panels(evidence).items()
-    }
-    foot = _foot(evidence)
-    if ratios:
-        foot["caption"] = "below each panel the loss as a multiple of SGD's, paired by seed; " + foot["caption"]
-    figure = figures.training_curves(rows, ylabel=ylabel, ratio_label="loss / SGD's", **foot)
-    return figure, table.columns()
 
 
 def _rows_of_panels(evidence: Evidence) -> dict[str, dict[str, str]]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memgrad.kinds import Array
 from memgrad.memory import Memory
 from memgrad.memory.passport import Progress
 from memgrad.paper.settings import SmoothingSettings
 from memgrad.problems.objectives import Quartic
 from memgrad.tables import Columns
-
-Array = NDArray[np.float64]
 
 FINAL_SHARE = 0.05
 """The share of the steps, at the end, whose mean loss is the final one."""

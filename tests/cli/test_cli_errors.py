@@ -1,0 +1,55 @@
+"""Errors on the command line: what is printed, and the exit code."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from memgrad.cli import app
+from memgrad.cli.terminal import refusing
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "Interrupted: no incomplete file is left."),
+        (MemoryError("Unable to allocate 8 TiB"), 1, "Error: not enough memory (Unable to allocate 8 TiB)."),
+        (MemoryError(), 1, "Error: not enough memory. Ask for less at a time."),
+        (ImportError("memgrad.paper needs scipy: pip install 'memgrad[lab]'"), 1, "Error: memgrad.paper needs scipy"),
+        (BrokenPipeError(32, "Broken pipe"), 1, ""),
+        (PermissionError(13, "Permission denied", "rows.csv"), 1, "Error: Permission denied (rows.csv)."),
+        (OSError("the disk is on fire"), 1, "Error: the disk is on fire"),
+    ],
+)
+def test_an_error_is_a_line_and_an_exit_code(
+    error: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as exit_, refusing():
+        raise error
+    assert exit_.value.exit_code == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert bool(printed.err) == bool(words)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TypeError("no"), NotImplementedError("no"), OverflowError("no")])
+def test_bad_input_is_refused_as_a_parameter(error: Exception) -> None:
+    with pytest.raises(typer.BadParameter, match="no"), refusing():
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("word", "rule"),
+    [
+        ("degree", "arguments are written name=value"),
+        ("degree=2,3", "degree is one number"),
+        ("degree=two", "degree is a number"),
+        ("lr=0.1", "lr is given twice"),
+    ],
+)
+def test_an_argument_of_a_bound_that_cannot_be_read_is_refused(word: str, rule: str) -> None:
+    found = CliRunner().invoke(app, ["bound", "memsgd", "lr=0.1", word], env={"COLUMNS": "200"})
+    assert found.exit_code == 2
+    assert rule in found.output
