@@ -56,12 +56,22 @@ MINE, ADAMW = Contestant("mine", 0.1, LOSS), Contestant("AdamW", 0.001, LOSS)
         ),
         (
             {"ratio": Estimate(math.inf, n=10), "challenger": Contestant("mine", 0.1, Estimate(math.inf), diverged=3)},
-            "mine at lr 0.1 diverged on 3 of 10 fresh seeds: lower its learning rate.",
+            "Use AdamW at lr 0.001: mine at lr 0.1 diverged on 3 of 10 fresh seeds.",
             ADAMW,
         ),
         (
             {"ratio": Estimate(0.0, n=10), "baseline": Contestant("AdamW", 0.001, Estimate(math.inf), diverged=1)},
-            "AdamW at lr 0.001 diverged on 1 of 10 fresh seeds: lower its learning rate.",
+            "Use mine at lr 0.1: AdamW at lr 0.001 diverged on 1 of 10 fresh seeds.",
+            MINE,
+        ),
+        (
+            {
+                "ratio": Estimate(math.nan, n=10),
+                "challenger": Contestant("mine", 0.1, Estimate(math.inf), diverged=2),
+                "baseline": Contestant("AdamW", 0.001, Estimate(math.inf), diverged=1),
+            },
+            "No answer: mine at lr 0.1 diverged on 2 of 10 fresh seeds and AdamW at lr 0.001 diverged on 1 of 10 fresh "
+            "seeds. Lower their learning rates.",
             None,
         ),
     ],
@@ -70,7 +80,7 @@ def test_every_end_has_its_verdict(answer: dict[str, Any], verdict: str, pick: C
     both = {"challenger": MINE, "baseline": ADAMW} if "ratio" in answer else {}
     found = Answer("answered", answer.pop("reason", ""), **{**both, **answer})
     assert found.verdict == verdict
-    assert found.pick == (pick or found.baseline)
+    assert found.pick == pick
     assert found.to_dict()["verdict"] == verdict
 
 

@@ -119,8 +119,12 @@ class Answer:
 
     @property
     def pick(self) -> Contestant | None:
-        """What to use: the challenger if it is shown to be better or there is no baseline, otherwise the baseline."""
-        return self.challenger if self.better or self.baseline is None else self.baseline
+        """What to use: the challenger if it is shown to be better or has no rival, otherwise the baseline.
+
+        One that diverged on fresh seeds is no rival; None if both did.
+        """
+        safe = [each for each in (self.challenger, self.baseline) if each is not None and not each.diverged]
+        return safe[0] if safe and (self.better or len(safe) == 1) else safe[-1] if safe else None
 
     @property
     def verdict(self) -> str:
@@ -131,9 +135,11 @@ class Answer:
         if self.better:
             saved = f", and it saves {self._saved()} of the steps" if self._saved() else ""
             return f"Use {self.challenger}: its loss is {self._beside()} that of {self.baseline}{saved}."
-        if not self.ratio.has_interval:
-            loser = self.challenger if self.challenger.diverged else self.baseline
-            return f"{loser} diverged on {loser.diverged} of {self.rules.fresh} fresh seeds: lower its learning rate."
+        if unsafe := [each for each in (self.challenger, self.baseline) if each.diverged]:
+            shown = " and ".join(
+                f"{each} diverged on {each.diverged} of {self.rules.fresh} fresh seeds" for each in unsafe
+            )
+            return f"Use {self.pick}: {shown}." if self.pick else f"No answer: {shown}. Lower their learning rates."
         known = f"the loss of {self.challenger}, the best other, is {self._beside()} its own"
         noise = "" if self.ratio.low > self._neutral else f", which is within the noise of {self.ratio.n} seeds"
         return f"Stay with {self.baseline}: {known}{noise}."
