@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from memgrad.experiments import Results, Run, Spec
+from memgrad.experiments.digests import digest_of_runs
 from memgrad.experiments.driver import selected_step_sizes
 from memgrad.experiments.planning.plan import expand, runs_in
 from memgrad.experiments.planning.problem_choice import Facts
@@ -122,6 +123,41 @@ def test_the_plan_is_that_of_the_claims() -> None:
     assert second.options["data"] == "shakespeare"
     everything = [*stages.own["seeds"], *stages.own["tuning_seeds"]]
     assert not set(everything) & set(range(19))  # the pilot's
+
+
+PINNED = (
+    ("lm-tune-short", 384, "9007f9f28ed3cb3deccab5191e4a9012"),
+    ("lm-tune-long", 48, "9423e4d77917ad622cf7d2e6f1523790"),
+    ("lm-test-short", 40, "68b748ecad6958258b583729852a41a3"),
+    ("lm-test-long", 100, "60965b037e6f11e8537507de7e26d37e"),
+    ("lm-ablations", 87, "5e00c2f2517cb1814e03f9e100a62072"),
+    ("lm-batch-64", 44, "d6601b5a69f2e1bf1f5474ed698a5367"),
+    ("lm-batch-256", 44, "856befc34cbaec89208c9f3a9e40a0b1"),
+    ("lm-large", 18, "a3b09e0b4478a6fad6bdbb55ca10ad40"),
+)
+"""Name, number of runs and digest of their digests for given winners, written down when the first run was started."""
+
+
+@pytest.mark.parametrize(("name", "count", "digest"), PINNED, ids=[name for name, *_ in PINNED])
+def test_the_runs_of_a_stage_are_those_that_were_started(name: str, count: int, digest: str) -> None:
+    stages = Stages("laptop")
+    winners = {
+        ADAMW: AdamWSetting(4e-3, 0.8, 0.99, 0.1),
+        MIXTURE: MixtureSetting(3e-3, 0.75, "exp:0.8", "independent=1/t"),
+    }
+    specs = (
+        stages.tuning("lm-tune-short", of.first_grid("laptop"), long=False),
+        stages.tuning("lm-tune-long", of.near(winners), long=True),
+        stages.tests(winners, [1.0], long=False),
+        stages.tests(winners, of.SAVINGS),
+        stages.ablations(winners),
+        *(stages.batch(winners, size) for size in (64, 256)),
+        stages.large(winners),
+    )
+    (spec,) = (each for each in specs if each.name == name)
+    selected = {each.name: (each.step_sizes or ())[0] for each in spec.methods if each.is_tuned}
+    runs = runs_in(expand(spec, FACTS, selected))
+    assert (len(runs), digest_of_runs(sorted(run.digest for run in runs))) == (count, digest)
 
 
 def test_an_optimum_at_the_edge_extends_the_grids_of_both() -> None:
