@@ -325,6 +325,7 @@ def test_what_is_not_measured_yet_is_said_in_tables_and_in_the_figure(tmp_path: 
     assert [text.get_text() for axes in drawn.axes for text in axes.texts] == ["not measured yet"] * 6
     paths = write_figures(study, found, tmp_path, ("svg",))
     assert [path.name for path in paths] == ["language.svg"]
+    assert write_figures(study, board(study, ["others"]), tmp_path, ("svg",)) == ()
 
 
 def test_pairs_on_a_workload_have_references_of_their_own(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def headline(found: Mapping[str, Any]) -> str:
     for each in found["verdicts"]:
         by_outcome.setdefault(_outcome(each), []).append(each["id"])
     parts = [f"{outcome}: {', '.join(names)}" for outcome, names in by_outcome.items()]
-    text = "; ".join(parts)
+    text = "; ".join(parts) or "no claim was asked for"
     return f"**{text[:1].upper()}{text[1:]}.**"
 
 

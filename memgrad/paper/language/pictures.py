@@ -38,7 +38,7 @@ def panels(study: Study) -> LanguagePanels:
 
 
 def write_figures(study: Study, found: Mapping[str, Any], folder: Path, formats: Sequence[str]) -> tuple[Path, ...]:
-    """Draw what is known: the figure `language`, and those of a board's comparisons that are complete.
+    """Draw what is known: the figure `language`, if a claim was asked for, and those of complete comparisons.
 
     Args:
         study: The study, whose results are found in a store.
@@ -48,7 +48,9 @@ def write_figures(study: Study, found: Mapping[str, Any], folder: Path, formats:
     """
     scale = found["scale"]
     warning = "" if scale["decides"] else "A rehearsal on a sample: it decides nothing."
-    drawn = {"language": language(panels(study), caption=_caption(study), warning=warning)}
+    drawn = {}
+    if found["verdicts"]:
+        drawn["language"] = language(panels(study), caption=_caption(study), warning=warning)
     label = "ratio of final losses"
     methods = _ratios(found["compared"].get(OTHERS))
     if methods:
