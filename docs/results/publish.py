@@ -2,13 +2,14 @@
 
     python docs/results/publish.py rows STORE --scale workstation
     python docs/results/publish.py scoreboard reproduction
-    python docs/results/publish.py language STORE
+    python docs/results/publish.py language [STORE]
 
 The rows of a scale go to rows/SCALE, where `memgrad report --from docs/results` finds them, and `memgrad reproduce
 --scale SCALE --from docs/results` resumes from them. The scoreboard goes to scoreboard.json, its table to
 scoreboard.md, which is made of scoreboard.json alone, and a test makes it again. Those of the scale laptop, whose rows
 are gone, have version 1 of the verdicts; version 2 is computed from their numbers. The rows behind L1 to L6 go to
-rows/language-SCALE.
+rows/language-SCALE; language.json, the tables language.md and language_numbers.md and the figures language*.svg are
+made of all rows that are there. They say what is not measured yet, and a test makes the tables again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,13 @@ from memgrad.experiments.driver import known_facts, results_of
 from memgrad.experiments.storing.store import Store
 from memgrad.paper.claims import Verdict
 from memgrad.paper.data_facts import DataFacts
-from memgrad.paper.language.running import judge, stored
+from memgrad.paper.language.board import board as language_board
+from memgrad.paper.language.board import write_board
+from memgrad.paper.language.pictures import write_figures
+from memgrad.paper.language.running import stored
+from memgrad.paper.language.stages import Stages
 from memgrad.paper.language.stages import scales as language_scales
+from memgrad.paper.language.study import Study
 from memgrad.paper.published import ROWS, copy_rows, outcome_counts, retested
 from memgrad.paper.rules import Finding
 from memgrad.paper.scales import EXPERIMENTS, experiment, scales
@@ -51,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows.add_argument("--scale", default="workstation", choices=[name for name in scales() if scales()[name].decides])
     board = kinds.add_parser("scoreboard", help="copy the scoreboard and the figures of a complete reproduction")
     board.add_argument("folder", type=Path, help="what memgrad reproduce wrote")
-    language = kinds.add_parser("language", help="copy the rows of finished runs of the language model")
-    language.add_argument("store", type=Path, help="the store that has them")
+    language = kinds.add_parser("language", help="copy the rows of finished runs of the language model, and draw them")
+    language.add_argument("store", type=Path, nargs="?", help="the store that has them [default: what is here]")
     language.add_argument(
         "--scale", default="laptop", choices=[n for n, each in language_scales().items() if each.decides]
     )
     given = parser.parse_args(arguments)
     if given.kind == "language":
-        publish_language(Store.open(given.store, create=False), given.scale)
+        publish_language(None if given.store is None else Store.open(given.store, create=False), given.scale)
     elif given.kind == "rows":
         publish_rows(Store.open(given.store, create=False), given.scale)
     else:
@@ -74,12 +80,19 @@ def published_outcomes(board: Mapping[str, Any]) -> dict[str, Any]:
     return {"scale": board["scale"]["name"], "verdicts": found}
 
 
-def publish_language(store: Store, scale: str) -> None:
-    """Copy the rows of finished runs of the language model; say which claims they decide."""
+def publish_language(store: Store | None, scale: str) -> None:
+    """Copy the rows of finished runs of the language model; make the board, its tables and figures of all rows."""
     target = Store.open(HERE / ROWS / f"language-{scale}")
-    copy_rows(store, target)
-    for verdict in judge((), scale=scale, find=stored(target)):
-        print(f"{verdict.finding.claim.id}: {verdict.outcome}, {verdict.reason}")
+    if store is not None:
+        copy_rows(store, target)
+    here = HERE if scale == "laptop" else HERE / f"language-{scale}"
+    here.mkdir(exist_ok=True)
+    study = Study(Stages(scale), stored(target))
+    found = language_board(study)
+    for path in (*write_board(found, here), *write_figures(study, found, here, ("svg",))):
+        print(f"wrote {path}")
+    for each in found["verdicts"]:
+        print(f"{each['id']}: {each['outcome']}, {each['reason']}")
 
 
 def publish_rows(store: Store, scale: str) -> None:

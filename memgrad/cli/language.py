@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -15,10 +15,11 @@ from memgrad.cli.layout import show
 from memgrad.cli.options import chosen_engine
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for
+from memgrad.durations import duration
 
 if TYPE_CHECKING:
-    from memgrad.experiments.comparison import Comparison
-    from memgrad.paper.language.claims import LanguageVerdict
+    from memgrad.experiments.planning.spec import Spec
+    from memgrad.experiments.storing.store import Store
 
 COLORS = {"confirmed": "green", "refuted": "red", "undecided": "yellow", "reported": "cyan"}
 
@@ -48,11 +49,17 @@ def reproduce_language(
     published: Path | None,
     plan: bool,
     quiet: bool,
+    formats: Sequence[str] = ("png", "svg"),
 ) -> None:
     """Run what these claims need, decide them, and print and write the verdicts."""
+    from memgrad.experiments.storing.provenance import provenance
     from memgrad.experiments.storing.store import Store
     from memgrad.paper.language import running
-    from memgrad.paper.language.stages import scales
+    from memgrad.paper.language.board import board, finish, write_board
+    from memgrad.paper.language.costs import experiments
+    from memgrad.paper.language.pictures import write_figures
+    from memgrad.paper.language.stages import Stages, scales
+    from memgrad.paper.language.study import Study
     from memgrad.paper.published import copy_rows, published_store
     from memgrad.paper.scales import known
 
@@ -62,9 +69,10 @@ def reproduce_language(
     if published is not None:
         copied = copy_rows(published_store(published, f"language-{scale}"), kept)
         typer.echo(f"Copied {copied} chunks of published rows.", err=True)
+    read = Study(Stages(scale), running.stored(kept))
     if plan:
-        find = running.stored(kept)
-        _show(running.judge(names, scale=scale, find=find), running.compared(names, scale=scale, find=find))
+        _show(board(read, names))
+        _plan(experiments(read, names), kept, workers, scale)
         return
 
     def listening(experiment: str) -> AbstractContextManager[Display]:
@@ -74,33 +82,54 @@ def reproduce_language(
 
     trains = chosen_engine(engine, workers, address)
     try:
-        find = running.trained(kept, trains, listening=listening, device=device)
-        made = running.judge(names, scale=scale, find=find)
-        beside = running.compared(names, scale=scale, find=find)
+        finish(Study(read.stages, running.trained(kept, trains, listening=listening, device=device)), names)
     except running.Interrupted:
         again = " ".join(["memgrad reproduce", *names, f"--scale {scale} --store {kept.path}"])
         typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)
         raise typer.Exit(130) from None
     finally:
         trains.close()
-    _show(made, beside)
-    typer.echo(f"The verdicts are in {running.write_board(made, beside, out / 'language.json')}")
-    if any(not each.finding.numbers for each in made):
+    found = board(read, names)
+    _show(found)
+    written = [*write_board(found, out, about=provenance()), *write_figures(read, found, out, formats)]
+    typer.echo(f"{', '.join(path.name for path in written)} are in {out}.")
+    if any(not each["numbers"] for each in found["verdicts"]) or None in found["compared"].values():
         raise typer.Exit(1)
 
 
-def _show(made: Sequence[LanguageVerdict], beside: Mapping[str, Sequence[Comparison]]) -> None:
+def _plan(specs: Sequence[Spec], store: Store, workers: int | None, scale: str) -> None:
+    """Print what is left to train and its expected cost, measured by short trial runs."""
+    from memgrad.experiments.planning.preview import preview
+    from memgrad.experiments.training.engines.local import usable_cores
+    from memgrad.problems.datasets import DatasetUnavailable
+
+    workers, total, rows = workers or usable_cores(), 0.0, []
+    console = Console(stderr=True)
+    for spec in specs:
+        with console.status(f"Measuring the training speed of {spec.name} ..."):
+            try:
+                found = preview(spec, store, workers=workers)
+            except DatasetUnavailable as error:
+                rows.append((spec.name, str(error), "", ""))
+                continue
+        seconds = found.cost.seconds if found.cost is not None else 0.0
+        total += seconds
+        rows.append((spec.name, found.title, f"{found.left} of {found.runs}", duration(seconds)))
+    title = f"Left to train, {scale}, on {workers} workers"
+    show(("experiment", "what", "runs left", "time"), rows, title=title, prose={"what"}, err=True)
+    typer.echo(f"About {duration(total)} in total, on processors like this one.", err=True)
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    from memgrad.paper.language.board import comparison_cells, comparison_title, named
+
     console = Console()
-    for each in made:
-        claim = each.finding.claim
-        console.print(f"[bold]{claim.id}[/] [{COLORS[each.outcome]}]{each.outcome}[/]: {escape(claim.statement)}")
-        console.print(f"    {escape(each.reason)}.")
-        for number in each.finding.numbers:
-            console.print(f"    {escape(str(number))}")
-    for name, rows in beside.items():
-        cells = [
-            (row.variant or row.method, f"{row.lr:g}", str(row.final), "" if row.ratio is None else str(row.ratio))
-            for row in rows
-        ]
-        reference = next(row.method for row in rows if row.difference is None)
-        show(("method", "step size", "final loss", f"ratio to {reference}"), cells, title=name, prose={"method"})
+    for each in found["verdicts"]:
+        outcome = each["outcome"]
+        console.print(f"[bold]{each['id']}[/] [{COLORS[outcome]}]{outcome}[/]: {escape(each['statement'])}")
+        console.print(f"    {escape(each['reason'])}.")
+        for number in each["numbers"]:
+            console.print(f"    {escape(named(number))}")
+    for name, rows in found["compared"].items():
+        columns = ("method", "step size", "final loss", "ratio", "p (Holm)")
+        show(columns, comparison_cells(rows), title=comparison_title(name), prose={"method"})

@@ -86,6 +86,8 @@ def reproduce(
         from memgrad.paper.verdicts import chosen
         from memgrad.report import write_report
 
+        for each in ending or ():
+            known("format", each, FORMATS)
         if are_language(names or ()):
             reproduce_language(
                 names or (),
@@ -99,12 +101,11 @@ def reproduce(
                 published=published,
                 plan=plan,
                 quiet=quiet,
+                formats=tuple(ending or ("png", "svg")),
             )
             return
         chosen(names or ())  # misspelled names are refused before a folder is created
         known("scale", scale, scales())
-        for each in ending or ():
-            known("format", each, FORMATS)
 
         def say(line: str) -> None:
             if not quiet:

@@ -43,7 +43,9 @@ PLAIN: Mapping[str, Look] = MappingProxyType(
         "HB": Look(ORANGE, "s", (3.7, 1.6), ("HeavyBall", "heavy ball", "heavy-ball", "momentum", "SGD momentum")),
         "Nesterov": Look(INDIGO, "D", (8, 2), ("NAG", "Nesterov's", "3/t")),
         # Figures that show one memory beside methods without it take the color of linear memory for it.
-        "MemSGD p=2": Look(GREEN, "^", (6.4, 1.6, 1, 1.6), ("MemSGD poly:2", "poly:2", "linear", "memory", "MG")),
+        "MemSGD p=2": Look(
+            GREEN, "^", (6.4, 1.6, 1, 1.6), ("MemSGD poly:2", "poly:2", "linear", "memory", "mixture", "MG")
+        ),
         "MemSGD p=4": Look(PINK, "P", (1, 1.65), ("MemSGD poly:4", "poly:4", "cubic")),
         "MemSGD p=100": Look(SKY, "v", (5, 1), ("MemSGD poly:100", "poly:100")),
         "MemSGD p=e": Look(RUST, "*", (3, 1, 1, 1), ("MemSGD exp:", "exp:", "exponential")),

@@ -218,13 +218,16 @@ def char_transformer(
     heads = max(1, width // 32) if heads is None else as_count(owner, "heads", heads)
     if width % heads:
         raise ValueError(f"{owner} needs a width that its heads divide, got width={width} and heads={heads}.")
-    text = datasets.load_text(data, sample=sample)
+    try:
+        text = datasets.load_text(data, sample=sample)
+    except ValueError as error:
+        raise ValueError(f"{owner} cannot use data={data!r}: {error}") from error
     whole = len(text.train) + len(text.validation) + len(text.test)
     if len(text.validation) <= context:
         least = math.ceil((context + 1) / texts.HELD_OUT)
         raise ValueError(
             f"{owner} needs a text of at least {least:,} bytes for context={context}: a twentieth of it is for "
-            f"validation and must hold a context and the byte after it; {data} has {whole:,}."
+            f"validation and must hold a context and the byte after it; data={data!r} has {whole:,}."
         )
     used = torch.from_numpy(np.unique(np.concatenate([text.train, text.validation, text.test])))
     code = torch.zeros(256, dtype=torch.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,22 +11,30 @@ import numpy as np
 import pytest
 
 from memgrad.experiments import Results, Run, Spec
+from memgrad.experiments.digests import digest_of_runs
 from memgrad.experiments.driver import selected_step_sizes
 from memgrad.experiments.planning.plan import expand, runs_in
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.storing.chunk import chunk_of
 from memgrad.experiments.storing.store import Store
+from memgrad.figures.language import language
 from memgrad.paper.language import stages as of
+from memgrad.paper.language.beside import PAIRS, WORKLOADS, compared_pairs, others, workload
+from memgrad.paper.language.board import board, headline, number_tables, verdict_table
 from memgrad.paper.language.claims import LanguageVerdict
+from memgrad.paper.language.costs import experiments
+from memgrad.paper.language.pictures import panels, write_figures
 from memgrad.paper.language.running import chosen, judge, stored
+from memgrad.paper.language.savings import steps_saved
 from memgrad.paper.language.stages import ADAMW, MIXTURE, AdamWSetting, Grid, MixtureSetting, Stages
-from memgrad.paper.language.study import Unfinished, log_difference
+from memgrad.paper.language.study import Study, Unfinished, log_difference
+from memgrad.statistics import holm
 
 FACTS = Facts("char-transformer", "f" * 32, 100_000, 16, 4, ("loss", "validation_loss"), 1000)
 Loss = Callable[[Run], float]
 
 
-def world(tmp_path: Path, loss: Loss) -> Callable[[Spec], Results]:
+def world(tmp_path: Path, loss: Loss, *, metric: str = "validation_loss") -> Callable[[Spec], Results]:
     """Results of experiments in which a run ends with a given loss; infinite if it diverges."""
     store = Store.open(tmp_path / "world")
 
@@ -44,7 +53,7 @@ def world(tmp_path: Path, loss: Loss) -> Callable[[Spec], Results]:
                     told = {run.digest: 5 for run, each in zip(runs, last, strict=True) if math.isinf(each)}
                     at = runs[0].evaluate_at
                     values = np.tile(np.where(np.isinf(last), np.nan, last), (len(at), 1))
-                    store.write(chunk_of(runs, at, {"validation_loss": values}, told, {}))
+                    store.write(chunk_of(runs, at, {metric: values}, told, {}))
             found = selected_step_sizes(spec, FACTS, store)
             if found == selected:
                 return Results.read(spec, store, table)
@@ -124,6 +133,41 @@ def test_the_plan_is_that_of_the_claims() -> None:
     assert not set(everything) & set(range(19))  # the pilot's
 
 
+PINNED = (
+    ("lm-tune-short", 384, "9007f9f28ed3cb3deccab5191e4a9012"),
+    ("lm-tune-long", 48, "9423e4d77917ad622cf7d2e6f1523790"),
+    ("lm-test-short", 40, "68b748ecad6958258b583729852a41a3"),
+    ("lm-test-long", 100, "60965b037e6f11e8537507de7e26d37e"),
+    ("lm-ablations", 87, "5e00c2f2517cb1814e03f9e100a62072"),
+    ("lm-batch-64", 44, "d6601b5a69f2e1bf1f5474ed698a5367"),
+    ("lm-batch-256", 44, "856befc34cbaec89208c9f3a9e40a0b1"),
+    ("lm-large", 18, "a3b09e0b4478a6fad6bdbb55ca10ad40"),
+)
+"""Name, number of runs and digest of their digests for given winners, written down when the first run was started."""
+
+
+@pytest.mark.parametrize(("name", "count", "digest"), PINNED, ids=[name for name, *_ in PINNED])
+def test_the_runs_of_a_stage_are_those_that_were_started(name: str, count: int, digest: str) -> None:
+    stages = Stages("laptop")
+    winners = {
+        ADAMW: AdamWSetting(4e-3, 0.8, 0.99, 0.1),
+        MIXTURE: MixtureSetting(3e-3, 0.75, "exp:0.8", "independent=1/t"),
+    }
+    specs = (
+        stages.tuning("lm-tune-short", of.first_grid("laptop"), long=False),
+        stages.tuning("lm-tune-long", of.near(winners), long=True),
+        stages.tests(winners, [1.0], long=False),
+        stages.tests(winners, of.SAVINGS),
+        stages.ablations(winners),
+        *(stages.batch(winners, size) for size in (64, 256)),
+        stages.large(winners),
+    )
+    (spec,) = (each for each in specs if each.name == name)
+    selected = {each.name: (each.step_sizes or ())[0] for each in spec.methods if each.is_tuned}
+    runs = runs_in(expand(spec, FACTS, selected))
+    assert (len(runs), digest_of_runs(sorted(run.digest for run in runs))) == (count, digest)
+
+
 def test_an_optimum_at_the_edge_extends_the_grids_of_both() -> None:
     grid = of.first_grid("laptop")
     inside = {ADAMW: AdamWSetting(4e-3, 0.8, 0.99, 0.0), MIXTURE: MixtureSetting(3e-3, 0.75, "inst", 0.0)}
@@ -197,8 +241,8 @@ def test_every_scale_has_every_experiment(scale: str) -> None:
     specs = [
         *(stages.tests(winners, [1.0], long=long) for long in (True, False)),
         *(stages.batch(winners, size) for size in stages.own["batches"]),
-        *(stages.workload(problem) for problem in of.WORKLOADS),
-        *(stages.ablations(winners), stages.large(winners), stages.others(winners)),
+        *(workload(stages, problem) for problem in WORKLOADS),
+        *(stages.ablations(winners), stages.large(winners), others(stages, winners)),
     ]
     names = [spec.name for spec in specs]
     assert len(set(names)) == len(names)
@@ -207,6 +251,94 @@ def test_every_scale_has_every_experiment(scale: str) -> None:
         (spec,) = (each for each in specs if each.name == f"lm-batch-{size}")
         assert spec.steps == stages.own["long"] * 16 // size
     assert all(not set(spec.tuning_seeds or ()) & set(spec.seed_numbers) for spec in specs)
+
+
+def test_the_plan_has_every_experiment_once_with_stand_ins_for_what_is_not_selected(tmp_path: Path) -> None:
+    study = Study(Stages("laptop"), stored(Store.open(tmp_path / "empty")))
+    names = [spec.name for spec in experiments(study, ())]
+    assert names == [
+        *("lm-tune-short", "lm-tune-long", "lm-test-long", "lm-test-short", "lm-ablations"),
+        *("lm-test-long-shakespeare", "lm-batch-64", "lm-batch-256", "lm-large", "lm-others"),
+        *(f"lm-workload-{problem}" for problem in WORKLOADS),
+    ]
+    assert [spec.name for spec in experiments(study, ["others"])] == ["lm-tune-short", "lm-others"]
+    tests = next(spec for spec in experiments(study, ["L1", "L2"]) if spec.name == "lm-test-long")
+    assert [method.steps_factor for method in tests.methods] == [1.0, 1.0, 0.8, 0.75, 0.7, 0.65]
+
+
+# --- steps saved, the board and the figure ---------------------------------------------------------------------------
+
+
+def test_a_loss_is_worth_the_steps_that_a_power_law_needs_for_it() -> None:
+    # Where the loss falls as T^-0.5, a loss of 0.9 of another's takes 1/0.81 of its steps: 19 % are saved.
+    assert steps_saved(np.log([0.9] * 4), 0.5).value == pytest.approx(0.19)
+    assert steps_saved(np.log([1.1] * 4), 0.5).value == pytest.approx(1 - 1.21)
+    found = steps_saved(np.log([0.9, 0.8]), 1.0)
+    assert found.low < 1 - math.sqrt(0.72) < found.high
+    assert found.value == pytest.approx(1 - math.sqrt(0.72))
+    assert math.isnan(steps_saved(np.log([0.9] * 4), -0.1).value)
+
+
+def test_the_board_says_what_is_saved_at_each_horizon_and_batch_size(tmp_path: Path) -> None:
+    study = Study(Stages("laptop"), world(tmp_path, losses(0.012, per_step=0.03)))
+    found = board(study, ["L1", "L2", "L5", "others"])
+    assert found["saved"]["exponent"]["value"] == pytest.approx(0.03, abs=1e-3)
+    # The gain is half as large at the short horizon, and for the fewer steps of larger minibatches.
+    saved = {each["steps"]: each["saved"]["value"] for each in found["saved"]["horizon"]}
+    assert saved == {
+        6000: pytest.approx(1 - math.exp(-0.012 / 0.03), abs=0.03),
+        1500: pytest.approx(1 - math.exp(-0.006 / 0.03), abs=0.03),
+    }
+    assert [(each["steps"], each["batch"]) for each in found["saved"]["batch"]] == [(6000, 16), (1500, 64), (375, 256)]
+    assert found["selected"]["short"][MIXTURE]["memory"].endswith("(1+k)^0.25*poly:8")
+    assert [row["method"] for row in found["compared"]["others"]][:3] == [ADAMW, MIXTURE, "AdEMAMix"]
+    numbers = number_tables(found)
+    assert re.search(r"^\| Schedule-Free \(betas=.*\) \|", numbers, re.MULTILINE)
+    assert headline(found) == "**Confirmed: L1, L2; reported: L5.**"
+    drawn = language(panels(study))
+    titles = [axes.get_title() for axes in drawn.axes]
+    assert len(titles) == 6
+    assert all(axes.get_xlabel() for axes in drawn.axes)
+    assert [text.get_text() for axes in drawn.axes for text in axes.texts] == []  # no panel is empty
+    (line,) = (line for line in drawn.axes[3].lines if len(line.get_xdata()) == 2 and line.get_marker() == "^")
+    assert list(line.get_xdata()) == [1500, 6000]
+    assert list(line.get_ydata()) == pytest.approx([saved[1500], saved[6000]])
+
+
+def test_a_refuted_claim_is_in_the_same_table(tmp_path: Path) -> None:
+    found = board(Study(Stages("laptop"), world(tmp_path, losses(-0.05))), ["L1", "L2"])
+    assert headline(found) == "**Refuted: L1, L2.**"
+    assert re.search(
+        r"^\| \*\*L1\*\* .* \| \*\*refuted\*\* \| loss mixture 0.8 T / AdamW = 1\.", verdict_table(found), re.M
+    )
+    assert all(each["saved"]["value"] < 0 for each in found["saved"]["horizon"])
+
+
+def test_what_is_not_measured_yet_is_said_in_tables_and_in_the_figure(tmp_path: Path) -> None:
+    study = Study(Stages("laptop"), stored(Store.open(tmp_path / "empty")))
+    found = board(study)
+    assert headline(found) == "**Not measured yet: L1, L2, L3, L4, L5, L6.**"
+    assert verdict_table(found).count("| **not measured yet** | - |") == 6
+    # Steps saved, settings at both horizons, other methods and four workloads.
+    assert number_tables(found).count("not measured yet") == 8
+    drawn = language(panels(study))
+    assert [text.get_text() for axes in drawn.axes for text in axes.texts] == ["not measured yet"] * 6
+    paths = write_figures(study, found, tmp_path, ("svg",))
+    assert [path.name for path in paths] == ["language.svg"]
+    assert write_figures(study, board(study, ["others"]), tmp_path, ("svg",)) == ()
+
+
+def test_pairs_on_a_workload_have_references_of_their_own(tmp_path: Path) -> None:
+    factors = {"SGD": 1.0, "HeavyBall": 0.5, "MemSGD": 0.6, "AdamW": 0.2, "MemAdam": 0.1}
+    find = world(tmp_path, lambda run: factors[run.recipe.optimizer] * math.exp(noise(run)), metric="loss")
+    found = compared_pairs(find(workload(Stages("laptop"), "fashion-mlp")), "loss", PAIRS)
+    ratios = {row.method: row.ratio.value for row in found if row.ratio is not None}
+    assert ratios == {
+        "mixture / SGD": pytest.approx(0.6, rel=0.01),
+        "mixture / HB": pytest.approx(1.2, rel=0.01),
+        "mixture over squares / AdamW": pytest.approx(0.5, rel=0.01),
+    }
+    assert [row.adjusted_p_value for row in found] == holm([row.p_value for row in found]).tolist()
 
 
 def test_claims_are_known_by_their_names() -> None:

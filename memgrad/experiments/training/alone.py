@@ -30,6 +30,9 @@ class Alone:
         self._model = problem.model(initial_seed(problem.name, run.seed))
         self._parameters = dict(self._model.named_parameters())
         self._optimizer = run.recipe.build(self._parameters.values(), run.lr)
+        self._has_modes = all(callable(getattr(self._optimizer, mode, None)) for mode in ("train", "eval"))
+        if self._has_modes:
+            self._enter("train")
         size = run.batch_size
         self._minibatches = None if size is None else MinibatchOrder(problem.name, problem.examples, size, [run.seed])
         torch.default_generator.manual_seed(noise_seed(problem.name, run.seed))  # for dropout and the like
@@ -38,6 +41,26 @@ class Alone:
     def parameters(self) -> dict[str, Tensor]:
         """The parameters, with a run axis of length 1."""
         return {name: p.detach()[None] for name, p in self._parameters.items()}
+
+    @property
+    def evaluated(self) -> dict[str, Tensor]:
+        """What metrics are about: the parameters, in the mode `eval` of an optimizer that has modes.
+
+        Such an optimizer (Schedule-Free ones, for example) takes gradients at one point and is judged at another.
+        """
+        if not self._has_modes:
+            return self.parameters
+        stepping = {name: p.detach().clone() for name, p in self._parameters.items()}
+        self._enter("eval")
+        found = {name: p.detach().clone()[None] for name, p in self._parameters.items()}
+        self._enter("train")
+        with torch.no_grad():  # going back may round: a run must not depend on when it is evaluated
+            for name, p in self._parameters.items():
+                p.copy_(stepping[name])
+        return found
+
+    def _enter(self, mode: str) -> None:
+        getattr(self._optimizer, mode)()
 
     def step(self, k: int) -> None:
         """Take step k = 0, 1, ..."""
@@ -66,7 +89,7 @@ class Alone:
 
     def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The metrics, each a tensor with one element; of other parameters, with a run axis, if they are given."""
-        own = {name: p[0] for name, p in (parameters or self.parameters).items()}
+        own = {name: p[0] for name, p in (parameters or self.evaluated).items()}
         run = self._run
         values = self._problem.evaluate(
             own, metrics=metrics, gradient_examples=run.gradient_examples, loss_examples=run.loss_examples

@@ -232,9 +232,10 @@ class Training:
         if problem.reconstruct is None or problem.test is None or self.k < self.runs[0].steps or not shown:
             return {}
         inputs, run_order = problem.test[0][:PICTURES], list(self._program.run_order)
+        parameters = self._program.evaluated
         pictures: dict[str, NDArray[np.float64]] = {}
         for i in shown:
-            own = {name: p[run_order.index(i)] for name, p in self._program.parameters.items()}
+            own = {name: p[run_order.index(i)] for name, p in parameters.items()}
             pixels = problem.reconstructions(own, inputs).flatten(1).double().cpu().numpy()
             for place, value in np.ndenumerate(pixels):
                 empty = np.full((seen, len(self.runs)), np.nan)

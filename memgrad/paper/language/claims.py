@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, final
 
@@ -134,7 +134,10 @@ def l3(study: Study) -> Finding:
 
 def l4(study: Study) -> Finding:
     """A second text."""
-    return _saving("L4", study.savings(SECOND_TEXT))
+    found = _saving("L4", study.savings(SECOND_TEXT))
+    if study.stages.own.get("sample"):
+        return replace(found, remark=f"{found.remark}, on the same text: there is a sample of one only")
+    return found
 
 
 def l5(study: Study) -> Finding:

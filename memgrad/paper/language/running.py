@@ -1,29 +1,20 @@
-"""Run what L1 to L6 need, resume it, and decide them."""
+"""Find what L1 to L6 need, by training it or in a store, and decide them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
-from memgrad import tables
-from memgrad.experiments.comparison import Comparison
 from memgrad.experiments.driver import Listener, Silent, execute, stored_results
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.experiments.storing.provenance import provenance
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.engine import Engine
-from memgrad.files import written_whole
+from memgrad.paper.language.beside import OF_PAPER, OTHERS
 from memgrad.paper.language.claims import CLAIMS, LanguageVerdict, findings, verdicts
-from memgrad.paper.language.stages import ADAMW, METRIC, WORKLOADS, Stages, scales
+from memgrad.paper.language.stages import Stages, scales
 from memgrad.paper.language.study import Study, Unfinished
 from memgrad.paper.scales import known
-
-OTHERS, OF_PAPER = "others", "workloads"
-"""What no claim is about: other methods, and the mixture on the paper's workloads."""
 
 
 class Interrupted(Exception):  # noqa: N818  # it is no error: the runs were asked to stop
@@ -100,38 +91,11 @@ def judge(names: Iterable[str], *, scale: str, find: Callable[[Spec], Results]) 
         scale: One of `scales()`.
         find: Finds or trains the results of an experiment.
     """
-    wanted = chosen(names)
-    study = Study(Stages(scale), find)
-    found = findings(study, [name for name in wanted if name in CLAIMS])
+    return judged(Study(Stages(scale), find), names)
+
+
+def judged(study: Study, names: Iterable[str]) -> tuple[LanguageVerdict, ...]:
+    """The verdicts on claims, from a study."""
+    scale = study.stages.scale
+    found = findings(study, [name for name in chosen(names) if name in CLAIMS])
     return verdicts(found, scale=scale, decides=scales()[scale].decides)
-
-
-def compared(names: Iterable[str], *, scale: str, find: Callable[[Spec], Results]) -> dict[str, tuple[Comparison, ...]]:
-    """What no claim is about: methods compared with AdamW, or with SGD on the paper's workloads, by experiment.
-
-    Args:
-        names: As `judge` takes them.
-        scale: One of `scales()`.
-        find: Finds or trains the results of an experiment.
-    """
-    wanted, study = chosen(names), Study(Stages(scale), find)
-    made: dict[str, tuple[Comparison, ...]] = {}
-    if OTHERS in wanted:
-        with suppress(Unfinished):
-            made[OTHERS] = study.others.compare(METRIC, ADAMW)
-    for problem in WORKLOADS if OF_PAPER in wanted else ():
-        with suppress(Unfinished):
-            made[problem] = study.workload(problem).compare("loss", "SGD")
-    return made
-
-
-def write_board(made: Iterable[LanguageVerdict], beside: Mapping[str, Sequence[Comparison]], path: Path) -> Path:
-    """Write verdicts, and comparisons that no claim is about, as JSON."""
-    board: dict[str, Any] = {
-        "verdicts": [each.to_dict() for each in made],
-        "compared": {name: [row.to_dict() for row in rows] for name, rows in beside.items()},
-        "about": provenance(),
-    }
-    with written_whole(path) as unfinished:
-        unfinished.write_text(json.dumps(tables.json_ready(board), indent=2) + "\n", encoding="utf-8")
-    return path

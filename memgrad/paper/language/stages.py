@@ -26,15 +26,13 @@ SAVINGS = (0.8, 0.75, 0.7, 0.65)
 """The shares of AdamW's steps that the mixture is given, in the order in which they are tested."""
 
 SECOND_TEXT = "shakespeare"
-WORKLOADS = ("covtype-softmax", "fashion-mlp", "mnist-autoencoder", "cifar10-cnn")
-"""The paper's workloads, on which the mixture is compared too."""
-
 EXTENSIONS = 2
 """How often a grid is extended at most, if the optimum is at its edge."""
 
 
 @cache
-def _table() -> Mapping[str, Any]:
+def plan() -> Mapping[str, Any]:
+    """What is written in stages.toml."""
     return MappingProxyType(tomllib.loads((Path(__file__).parent / "stages.toml").read_text(encoding="utf-8")))
 
 
@@ -45,9 +43,14 @@ def scales() -> Mapping[str, Scale]:
         >>> list(scales())
         ['quick', 'laptop', 'larger']
     """
-    table = _table()
+    table = plan()
     names = ("quick", "laptop", "larger")
     return MappingProxyType({name: Scale(name, table[name]["about"], table[name]["decides"]) for name in names})
+
+
+def batch_size() -> int:
+    """The size of minibatches in all experiments but those about it."""
+    return int(plan()["common"]["batch"])
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -142,7 +145,7 @@ def first_grid(scale: str) -> Grid:
         >>> {name: len(each) for name, each in first_grid("laptop").settings().items()}
         {'AdamW': 64, 'mixture': 64}
     """
-    source = _table()["few"] if _table()[scale].get("few") else _table()
+    source = plan()["few"] if plan()[scale].get("few") else plan()
     return Grid(source["adamw"], source["mixture"])
 
 
@@ -211,7 +214,7 @@ class Stages:
     @property
     def own(self) -> Mapping[str, Any]:
         """What is particular to the scale."""
-        table: Mapping[str, Any] = _table()[self.scale]
+        table: Mapping[str, Any] = plan()[self.scale]
         return table
 
     def tuning(self, name: str, grid: Grid, *, long: bool) -> Spec:
@@ -236,7 +239,7 @@ class Stages:
         own, horizon = self.own, "long" if long else "short"
         times = changes.pop("times", own[f"times_{horizon}"])
         data = {
-            **_table()["common"],
+            **plan()["common"],
             "name": name,
             "steps": own[horizon],
             "seeds": list(own["seeds"] if seeds is None else seeds),
@@ -247,53 +250,6 @@ class Stages:
             **changes,
         }
         return Spec.of(data, where=f"{name} at the scale {self.scale}")
-
-    def others(self, winners: Winners) -> Spec:
-        """Other methods at the short horizon, each tuned on the tuning seeds, beside AdamW and the mixture as tuned."""
-        methods = [each.method(name) for name, each in winners.items()]
-        for each in _table()["others"]:
-            method = dict(each)
-            if method.get("ramp") == "all":
-                method["ramp"] = self.own["short"]
-            if self.own.get("few"):
-                method["lr"] = method["lr"][1:3]
-                method["grid"] = {name: values[:1] for name, values in method.get("grid", {}).items()}
-            methods.append(method)
-        return self.spec("lm-others", methods, long=False, tuning_seeds=list(self.own["tuning_seeds"]))
-
-    def workload(self, problem: str) -> Spec:
-        """The mixture in MemSGD beside SGD and heavy ball, and in MemAdam beside AdamW, on a workload of the paper."""
-        from memgrad.experiments.planning.spec import Spec
-
-        table = _table()["workloads"]
-        own = table["problems"][problem]
-        memories = [f"inst + {gain}poly:8" for gain in ("(1+k)^0.25*", "")]
-        slow = _multiples(0.25, own["lr"])  # a gain of about 4 more makes steps as much longer
-        methods: list[dict[str, Any]] = [
-            {"name": "SGD", "optimizer": "SGD", "lr": own["lr"]},
-            {"name": "HB", "optimizer": "HeavyBall", "momentum": 0.9, "lr": [lr / 8 for lr in own["lr"]]},
-            {"name": "mixture", "optimizer": "MemSGD", "lr": slow, "grid": {"memory": memories}},
-            {"name": ADAMW, "optimizer": "AdamW", "lr": own["adam"]},
-            {
-                "name": "mixture over squares",
-                "optimizer": "MemAdam",
-                "second_memory": "poly:8",
-                "lr": own["adam"],
-                "grid": {"memory": memories},
-            },
-        ]
-        steps = own["steps"] if self.own["decides"] else 20
-        data = {
-            **table["common"],
-            "name": f"lm-workload-{problem}",
-            "problem": problem,
-            "steps": steps,
-            "seeds": list(self.own["seeds"][: table["seeds"]]),
-            "tuning_seeds": list(self.own["tuning_seeds"][: table["tuning_seeds"]]),
-            "methods": methods,
-            **({"sample": True} if self.own.get("sample") else {}),
-        }
-        return Spec.of(data, where=f"{problem} at the scale {self.scale}")
 
     def ablations(self, winners: Winners) -> Spec:
         """One part of the mixture at a time in AdamW: the memory, the second moment, the weight decay.
@@ -322,9 +278,9 @@ class Stages:
 
     def batch(self, winners: Winners, size: int) -> Spec:
         """Both methods with minibatches of another size, for the same number of tokens, tuned in the learning rate."""
-        factors = (0.5, 1.0, 2.0, 4.0) if size > _table()["common"]["batch"] else (0.25, 0.5, 1.0, 2.0)
+        factors = (0.5, 1.0, 2.0, 4.0) if size > batch_size() else (0.25, 0.5, 1.0, 2.0)
         methods = [each.method(name, lr=_multiples(each.lr, factors)) for name, each in winners.items()]
-        steps = self.own["long"] * _table()["common"]["batch"] // size
+        steps = self.own["long"] * batch_size() // size
         return self.spec(
             f"lm-batch-{size}",
             methods,

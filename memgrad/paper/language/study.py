@@ -90,15 +90,6 @@ class Study:
         """AdamW, and the mixture with fewer steps, on a larger model."""
         return self.find(self.stages.large(self.long))
 
-    @cached_property
-    def others(self) -> Results:
-        """Other methods at the short horizon."""
-        return self.find(self.stages.others(self.short[1]))
-
-    def workload(self, problem: str) -> Results:
-        """The mixture on a workload of the paper."""
-        return self.find(self.stages.workload(problem))
-
     def savings(self, text: str | None = None) -> dict[float, Array]:
         """The log loss of the mixture with a share of the steps minus AdamW's, by the share: as far as the order goes.
 

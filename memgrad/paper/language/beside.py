@@ -1,0 +1,91 @@
+"""What no claim is about: other methods on the language model, and the mixture on the paper's workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memgrad.experiments.comparison import Comparison
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.results import Results
+from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, Stages, Winners, plan
+from memgrad.paper.language.study import Study
+from memgrad.statistics import holm
+
+OTHERS, OF_PAPER = "others", "workloads"
+"""Their names beside those of claims."""
+
+WORKLOADS = ("covtype-softmax", "fashion-mlp", "mnist-autoencoder", "cifar10-cnn")
+"""The paper's workloads."""
+
+SGD, HB, OVER_SQUARES = "SGD", "HB", "mixture over squares"
+PAIRS = ((MIXTURE, SGD), (MIXTURE, HB), (OVER_SQUARES, ADAMW))
+"""What is compared with what on a workload."""
+
+
+def others(stages: Stages, winners: Winners) -> Spec:
+    """Other methods at the short horizon, each tuned on the tuning seeds, beside AdamW and the mixture as tuned."""
+    methods = [each.method(name) for name, each in winners.items()]
+    for each in plan()["others"]:
+        method = dict(each)
+        if method.get("ramp") == "all":
+            method["ramp"] = stages.own["short"]
+        if stages.own.get("few"):
+            method["lr"] = method["lr"][1:3]
+            method["grid"] = {name: values[:1] for name, values in method.get("grid", {}).items()}
+        methods.append(method)
+    return stages.spec("lm-others", methods, long=False, tuning_seeds=list(stages.own["tuning_seeds"]))
+
+
+def workload(stages: Stages, problem: str) -> Spec:
+    """The mixture in MemSGD beside SGD and heavy ball, and in MemAdam beside AdamW, on a workload of the paper."""
+    table = plan()["workloads"]
+    own, few = table["problems"][problem], bool(stages.own.get("few"))
+    memories = [f"inst + {gain}poly:8" for gain in ("(1+k)^0.25*", "")][: 1 if few else 2]
+    lrs, adam = (own[name][1:3] if few else own[name] for name in ("lr", "adam"))
+    slow = [float(f"{lr / 4:.6g}") for lr in lrs]  # a gain of about 4 more makes steps as much longer
+    methods: list[dict[str, Any]] = [
+        {"name": SGD, "optimizer": "SGD", "lr": lrs},
+        {"name": HB, "optimizer": "HeavyBall", "momentum": 0.9, "lr": [lr / 8 for lr in lrs]},
+        {"name": MIXTURE, "optimizer": "MemSGD", "lr": slow, "grid": {"memory": memories}},
+        {"name": ADAMW, "optimizer": "AdamW", "lr": adam},
+        {
+            "name": OVER_SQUARES,
+            "optimizer": "MemAdam",
+            "second_memory": "poly:8",
+            "lr": adam,
+            "grid": {"memory": memories},
+        },
+    ]
+    data = {
+        **table["common"],
+        "name": f"lm-workload-{problem}",
+        "problem": problem,
+        "steps": own["steps"] if stages.own["decides"] else 20,
+        "seeds": list(stages.own["seeds"][: table["seeds"]]),
+        "tuning_seeds": list(stages.own["tuning_seeds"][: table["tuning_seeds"]]),
+        "methods": methods,
+        **({"sample": True} if stages.own.get("sample") else {}),
+    }
+    return Spec.of(data, where=f"{problem} at the scale {stages.scale}")
+
+
+def compared_others(study: Study) -> tuple[Comparison, ...]:
+    """Other methods compared with AdamW, which comes first."""
+    return study.find(others(study.stages, study.short[1])).compare(METRIC, ADAMW)
+
+
+def compared_workload(study: Study, problem: str) -> tuple[Comparison, ...]:
+    """The pairs on a workload; Holm's correction is for the number of pairs."""
+    return compared_pairs(study.find(workload(study.stages, problem)), "loss", PAIRS)
+
+
+def compared_pairs(results: Results, metric: str, pairs: Sequence[tuple[str, str]]) -> tuple[Comparison, ...]:
+    """Methods compared each with a reference of its own: `method` is then named `method / reference`."""
+    rows = []
+    for method, reference in pairs:
+        (row,) = (each for each in results.compare(metric, reference) if each.method == method)
+        rows.append(replace(row, method=f"{method} / {reference}"))
+    adjusted = holm([row.p_value for row in rows]).tolist()
+    return tuple(replace(row, adjusted_p_value=p) for row, p in zip(rows, adjusted, strict=True))

@@ -1,0 +1,133 @@
+"""What the figure about the language model shows, from the results so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from memgrad.experiments.results import Results
+from memgrad.figures.language import LanguagePanels, language
+from memgrad.figures.ratios import ratios
+from memgrad.figures.style import save
+from memgrad.figures.training import Band
+from memgrad.paper.language.beside import OTHERS, WORKLOADS
+from memgrad.paper.language.savings import over_batch, over_horizon
+from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SAVINGS, SECOND_TEXT, batch_size, share_name
+from memgrad.paper.language.study import Study, Unfinished, final_logs, log_difference
+from memgrad.statistics import Estimate, interval
+
+FIRST_TEXT = "sotu"
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def panels(study: Study) -> LanguagePanels:
+    """The panels whose experiments are complete."""
+    return LanguagePanels(
+        losses=_known(lambda: _losses(study)),
+        differences=_known(lambda: _differences(study)),
+        shares=_known(lambda: _shares(study)),
+        over_horizon=_known(lambda: {each.steps: each.saved for each in over_horizon(study)}),
+        over_batch=_known(lambda: {each.batch: each.saved for each in over_batch(study)}),
+        parts=_known(lambda: parts(study)),
+    )
+
+
+def write_figures(study: Study, found: Mapping[str, Any], folder: Path, formats: Sequence[str]) -> tuple[Path, ...]:
+    """Draw what is known: the figure `language`, if a claim was asked for, and those of complete comparisons.
+
+    Args:
+        study: The study, whose results are found in a store.
+        found: The board.
+        folder: The folder to write to.
+        formats: The endings of the files.
+    """
+    scale = found["scale"]
+    warning = "" if scale["decides"] else "A rehearsal on a sample: it decides nothing."
+    drawn = {}
+    if found["verdicts"]:
+        drawn["language"] = language(panels(study), caption=_caption(study), warning=warning)
+    label = "ratio of final losses"
+    methods = _ratios(found["compared"].get(OTHERS))
+    if methods:
+        panel = {"": {f"validation loss / AdamW, {study.stages.own['short']:,} steps": methods}}
+        drawn["language-others"] = ratios(panel, xlabel=label, warning=warning)
+    paper = {name: _ratios(found["compared"].get(name)) for name in WORKLOADS}
+    if all(paper.values()):
+        drawn["language-workloads"] = ratios({"training loss": paper}, xlabel=label, warning=warning)
+    return tuple(save(figure, folder / f"{name}.{ending}") for name, figure in drawn.items() for ending in formats)
+
+
+def _ratios(rows: Sequence[Mapping[str, Any]] | None) -> dict[str, Estimate]:
+    """The ratios of a comparison, by method; infinite where a run diverged."""
+    found = {}
+    for row in rows or ():
+        if row["difference"] is not None:
+            ratio = {name: math.nan if each is None else each for name, each in row["ratio"].items()}
+            value = math.inf if math.isnan(ratio["mean"]) else ratio["mean"]
+            found[row["method"]] = Estimate(value, ratio["low"], ratio["high"])
+    return found
+
+
+def _caption(study: Study) -> str:
+    own = study.stages.own
+    sizes = {"layers": 2, "width": 64, "context": 32, **own.get("options", {})}
+    model = ", ".join(f"{name} {sizes[name]}" for name in ("layers", "width", "context"))
+    tested = f"{len(own['seeds'])} seeds, on which nothing was tuned"
+    return f"character-level transformer, {model}, minibatches of {batch_size()}, T = {own['long']:,} steps, {tested}"
+
+
+def _known(find: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
+    try:
+        return find()
+    except Unfinished:
+        return {}
+
+
+def _losses(study: Study) -> dict[str, Band]:
+    whole = study.at_long((1.0,))
+    fewer = study.at_long(SAVINGS[:1])
+    first = share_name(SAVINGS[0])
+    return {
+        ADAMW: _band(whole, ADAMW),
+        MIXTURE: _band(whole, MIXTURE),
+        first: _band(fewer, first),
+    }
+
+
+def _band(results: Results, method: str) -> Band:
+    curve = results.curve(method, METRIC)
+    return Band(curve.steps, *curve.interval())
+
+
+def _differences(study: Study) -> dict[str, Band]:
+    found = {}
+    for results in (study.at_long((1.0,)), study.at_short):
+        mine, other = (results.curve(method, METRIC) for method in (MIXTURE, ADAMW))
+        each = [interval(np.log(a) - np.log(b)).exp() for a, b in zip(mine.values, other.values, strict=True)]
+        mean, low, high = (np.array([getattr(ratio, end) for ratio in each]) for end in ("value", "low", "high"))
+        found[f"T = {mine.steps[-1]:,}"] = Band(mine.steps, mean, low, high)
+    return found
+
+
+def _shares(study: Study) -> dict[str, dict[float, Estimate]]:
+    """The ratios by share of the steps: those of the first text, and of the second one if it is complete."""
+    found = {FIRST_TEXT: {1.0: interval(log_difference(study.at_long((1.0,)), MIXTURE, ADAMW)).exp()}}
+    found[FIRST_TEXT] |= {share: interval(each).exp() for share, each in study.savings().items()}
+    second = _known(lambda: study.savings(SECOND_TEXT))
+    if second and not study.stages.own.get("sample"):  # there is a sample of one text only
+        found[SECOND_TEXT] = {share: interval(each).exp() for share, each in second.items()}
+    return found
+
+
+def parts(study: Study) -> dict[str, Estimate]:
+    """The final loss of the mixture, and of each part of it alone, as multiples of AdamW's."""
+    whole = study.at_long((1.0,))
+    adamw = final_logs(whole, ADAMW)
+    alone = {name: final_logs(study.ablations, name) - adamw for name in study.ablations.methods}
+    both = {MIXTURE: log_difference(whole, MIXTURE, ADAMW), **alone}
+    return {name: interval(each).exp() for name, each in both.items()}
