@@ -106,7 +106,7 @@ def test_methods_come_from_an_experiment_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_stops_with_what_is_trained_and_the_same_command_comes_to_the_same_answer(tmp_path: Path) -> None:
-    words = [str(MEMGRAD), "tune", *QUICK]
+    words = [*MEMGRAD, "tune", *QUICK]
     words[words.index("20")] = "300"
     whole = subprocess.run([*words, "--store", "whole", "--json"], capture_output=True, text=True, check=True)
     process = subprocess.Popen([*words, "--store", "cut"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
