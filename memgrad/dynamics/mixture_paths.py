@@ -2,10 +2,13 @@ r"""Paths of the flow of a mixture."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memgrad.dynamics.step_limits import refuse_overshooting
 
 if TYPE_CHECKING:
     from memgrad.dynamics.record import Recorder
@@ -31,13 +34,14 @@ def mixture_paths(
     is the weight $w = 1 - b$ of the step's gradients, and two normals give both. The position moves by the integral of
     the gain times the new average.
     """
+    for t in (0.0, int(stops[-1]) * dt):
+        refuse_overshooting(flow, dt, partial(_without_noise, flow, t))
     paths = recorder.paths
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     noise = flow.volatility
     x, v = (np.repeat(part, paths, axis=0) for part in flow.start(x0, 0.0))
     sources = noise.sources(x)
     done, total, normals = 0, int(stops[-1]), 0
-    power = 1 + flow.growth
     with np.errstate(all="ignore"):
         for i, stop in enumerate(stops.tolist()):
             while done < stop:
@@ -45,7 +49,7 @@ def mixture_paths(
                 b, w, var = (float(part) for part in flow.kick(np.array(t0), np.array(t1)))
                 g = flow.slope(x)
                 v = b * v - w * g
-                moved = flow.scale * (t1**power - t0**power) / power
+                moved = _gain(flow, t0, t1)
                 x = x - flow.instant * dt * g
                 if not noise.is_zero:
                     first, second = rng.standard_normal((2, paths, sources))
@@ -61,3 +65,17 @@ def mixture_paths(
     return recorder.ensemble(
         equation=str(flow), scheme="exact", dt=dt, start=0.0, seed=seed, steps=total, normals=normals
     )
+
+
+def _gain(flow: Any, t0: float, t1: float) -> float:
+    """The integral of the average's gain over a step."""
+    power = 1 + flow.growth
+    return float(flow.scale * (t1**power - t0**power) / power)
+
+
+def _without_noise(flow: Any, t: float, curvature: float, dt: float) -> Array:
+    """The step from time t as a matrix, on the quadratic with this curvature and its minimum at 0."""
+    t = max(t, dt)  # not the very first step, in which a memory forgets everything
+    b, w, _ = (float(part) for part in flow.kick(np.array(t), np.array(t + dt)))
+    moved = _gain(flow, t, t + dt)
+    return np.array([[1 - (flow.instant * dt + moved * w) * curvature, moved * b], [-w * curvature, b]])
