@@ -1,4 +1,4 @@
-"""What several test files need of the machine: a browser."""
+"""What several test files need: a browser, and patience."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # a busy machine makes any example slow for once
+settings.load_profile("patient")
 
 
 def chromium() -> str:
