@@ -153,9 +153,12 @@ def memgrad(*words: str, cwd: Path, **environment: str) -> subprocess.Popen[str]
 
 
 def wait_until(
-    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 90
+    condition: Callable[[], bool], process: subprocess.Popen[str] | None = None, seconds: float = 300
 ) -> bool:
-    """Wait for a condition; whether it came true before the process ended."""
+    """Wait for a condition; whether it came true before the process ended.
+
+    Patiently: on a machine that is busy with other things, importing torch alone can take a minute.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         if process is not None and process.poll() is not None:

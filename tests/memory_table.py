@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,9 +156,15 @@ def age(k: Any, age: Any, to: Any, start: Any, end: Any) -> Any:
 
 def product_of_betas(k: Any, beta: Any, start: Any, steps: Any) -> Any:
     """beta_0 ... beta_k of AdEMAMix: 1/log(beta_t) is a line in t = 1, ..., steps."""
-    inverse = lambda t: (1 - t / steps) / mp.log(start) + t / steps / mp.log(beta)  # noqa: E731
-    ramp = mp.fsum(1 / inverse(t) for t in range(1, int(min(k + 1, steps)) + 1))
+    ramp = log_of_ramp(int(min(k + 1, steps)), beta, start, steps)
     return mp.exp(ramp + max(k + 1 - steps, 0) * mp.log(beta))
+
+
+@lru_cache(maxsize=1000)
+def log_of_ramp(last: int, beta: Any, start: Any, steps: Any) -> Any:
+    """log(beta_1 ... beta_last) along the ramp. Weights at step k ask for it 2k times, mostly for all of it."""
+    inverse = lambda t: (1 - t / steps) / mp.log(start) + t / steps / mp.log(beta)  # noqa: E731
+    return mp.fsum(1 / inverse(t) for t in range(1, last + 1))
 
 
 def ramped_decay(k: Any, beta: Any, start: Any, steps: Any) -> Any:

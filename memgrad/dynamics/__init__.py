@@ -4,7 +4,8 @@ Where to find what::
 
     equations, first_order  the differential equations; their friction is in `viscosity`, their noise in `noise`
     ordinary                solving them without noise
-    stochastic              simulating them with noise; the schemes are in `integrators`, their coefficients in `kicks`
+    stochastic              simulating them with noise; the schemes are in `integrators`, their coefficients in `kicks`,
+                            and which steps are too long in `step_limits`
     moments, responses      exact moments in continuous time, and the closed forms behind them
     discrete                exact moments of the methods themselves, step by step
     risk, spectra           the exact risk of methods on least squares with any spectrum, power laws among them

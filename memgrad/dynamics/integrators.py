@@ -14,6 +14,7 @@ from memgrad.dynamics.equations import Equation, SecondOrder
 from memgrad.dynamics.first_order import FirstOrder
 from memgrad.dynamics.kicks import Glide, Kick, glide, points
 from memgrad.dynamics.noise import PositionNoise, ScalarNoise
+from memgrad.dynamics.step_limits import refuse_unstable
 
 Array = NDArray[np.float64]
 
@@ -27,9 +28,6 @@ r"""A step in which $\int a$ exceeds this moves position and velocity jointly, w
 A plain step, which moves the position by a straight line, overestimates the growth of Var X and Cov(X, V) by
 (x/2) coth(x/2), where x is the integral: by 1 % at most.
 """
-
-FASTEST = 1e20
-"""The largest rate times step. The noise of hV is larger than that of X by sqrt(a h/2), and 16 digits hold both."""
 
 _BLOCK_BYTES = 1 << 20  # normals drawn at once: few enough to stay in a core's cache until they are used
 
@@ -162,6 +160,18 @@ class Integrator:
         """The noise as it enters the equation. A scalar sigma is part of the mix already."""
         volatility = self.equation.volatility
         return noise if isinstance(volatility, ScalarNoise) else volatility.push(x, noise)
+
+    def without_noise(self, curvature: float, t: float) -> Array:
+        """The step from time t as a matrix, on the quadratic with this curvature and its minimum at 0."""
+        t0, t1 = np.array([t]), np.array([t + self.dt])
+        kick = self.kick(t0, t1)
+        b, w = float(kick.b[0]), float(kick.w[0])
+        if isinstance(self.equation, FirstOrder):
+            return np.array([[b - w * curvature]])
+        if (glide := self.glide(kick, t0, t1)) is None:
+            return np.eye(2)  # Euler-Maruyama turns a velocity by its damping alone: see `refuse_unstable`
+        half, a, of_point = (float(part[0]) for part in glide[:3])
+        return np.array([[1.0, a], [0.0, b]]) - curvature * np.outer([of_point, w], [1.0, half])
 
     def _start(self, x0: Array, step: int) -> tuple[Array, Array]:
         t = step * self.dt
@@ -340,33 +350,6 @@ def _begin(equation: Equation, dt: float, start: float | None) -> int:
         if np.any(stable):
             return int(block[np.argmax(stable)])
     raise ValueError(f"Euler-Maruyama with dt={dt!r} is unstable for {equation}: take a smaller step.")
-
-
-def refuse_unstable(equation: Equation, t: float, dt: float) -> None:
-    """Refuse Euler-Maruyama where its factor 1 - a(t) h is negative: velocities change sign, or grow, at every step."""
-    if not isinstance(equation, SecondOrder):
-        return
-    rate = float(equation.damping.rate(np.asarray(t)))
-    if rate * dt > 1 + 1e-9:
-        raise ValueError(
-            f"Euler-Maruyama with dt={dt!r} is unstable for {equation}: its rate at t={t:g} is {rate:g}, above 1/dt. "
-            f"Take a step dt <= {1 / rate:.3g}, or scheme 'exact'."
-        )
-
-
-def refuse_hidden(equation: Equation, t: float, dt: float) -> None:
-    """Refuse steps in which the velocity forgets so fast that its noise would hide the position by rounding."""
-    if not isinstance(equation, SecondOrder):
-        return
-    with np.errstate(all="ignore"):
-        rate, smaller = (float(equation.damping.rate(np.asarray(time))) for time in (t, t / 1e3))
-    if not rate * dt <= FASTEST:
-        # Near 0 a rate is p/t: there no step is small enough.
-        step = "" if smaller > 2 * rate else f"a step dt <= {FASTEST / rate:.3g}, or "
-        raise ValueError(
-            f"{equation} forgets at the rate {rate:.3g} at t={t:g}: with dt={dt!r} rounding would hide its position. "
-            f"Take {step}gradient flow (gd), the limit of memories that forget at once."
-        )
 
 
 def _triangular_root(covariance: Array) -> Array:

@@ -3,6 +3,7 @@ r"""Mixtures in continuous time: a memory whose gain is a power of time, beside 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +14,7 @@ from memgrad.dynamics.equations import Equation
 from memgrad.dynamics.kicks import Kick, memory_kick
 from memgrad.dynamics.record import Recorder
 from memgrad.dynamics.results import Ensemble, Trajectory
+from memgrad.dynamics.step_limits import refuse_overshooting
 from memgrad.dynamics.timewarp import TimeWarp, retimed
 from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity
 from memgrad.kinds import is_real
@@ -166,13 +168,14 @@ class MixtureFlow(Equation):
         their covariance is the weight $w = 1 - b$ of the step's gradients, and two normals give both. The position
         moves by the integral of the gain times the new average.
         """
+        for t in (0.0, int(stops[-1]) * dt):
+            refuse_overshooting(self, dt, partial(self._step_without_noise, t))
         paths = recorder.paths
         rng = np.random.default_rng(np.random.SeedSequence(seed))
         noise = self.volatility
         x, v = (np.repeat(part, paths, axis=0) for part in self.start(x0, 0.0))
         sources = noise.sources(x)
         done, total, normals = 0, int(stops[-1]), 0
-        power = 1 + self.growth
         with np.errstate(all="ignore"):
             for i, stop in enumerate(stops.tolist()):
                 while done < stop:
@@ -180,7 +183,7 @@ class MixtureFlow(Equation):
                     b, w, var = (float(part) for part in self.kick(np.array(t0), np.array(t1)))
                     g = self.slope(x)
                     v = b * v - w * g
-                    moved = self.scale * (t1**power - t0**power) / power
+                    moved = self._gain_over(t0, t1)
                     x = x - self.instant * dt * g
                     if not noise.is_zero:
                         first, second = rng.standard_normal((2, paths, sources))
@@ -196,6 +199,18 @@ class MixtureFlow(Equation):
         return recorder.ensemble(
             equation=str(self), scheme="exact", dt=dt, start=0.0, seed=seed, steps=total, normals=normals
         )
+
+    def _gain_over(self, t0: float, t1: float) -> float:
+        """The integral of the average's gain over a step."""
+        power = 1 + self.growth
+        return float(self.scale * (t1**power - t0**power) / power)
+
+    def _step_without_noise(self, t: float, curvature: float, dt: float) -> Array:
+        """The step from time t as a matrix, on the quadratic with this curvature and its minimum at 0."""
+        t = max(t, dt)  # not the very first step, in which a memory forgets everything
+        b, w, _ = (float(part) for part in self.kick(np.array(t), np.array(t + dt)))
+        moved = self._gain_over(t, t + dt)
+        return np.array([[1 - (self.instant * dt + moved * w) * curvature, moved * b], [-w * curvature, b]])
 
     # --- exact second moments ----------------------------------------------------------------------------------------
 

@@ -6,18 +6,20 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.equations import Equation
-from memgrad.dynamics.integrators import EULER, refuse_hidden, refuse_unstable, together
+from memgrad.dynamics.integrators import EULER, Integrator, together
 from memgrad.dynamics.mixture_flow import MixtureFlow
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.record import Observable, Recorder
 from memgrad.dynamics.results import Ensemble
+from memgrad.dynamics.step_limits import refuse_hidden, refuse_overshooting, refuse_unstable
 from memgrad.kinds import is_real
 from memgrad.memory.passport import Progress
 
@@ -65,6 +67,9 @@ def simulate(
       strong order 1, not 1/2. It needs noise from one Brownian motion, or a diagonal one.
 
     First-order flows have no velocity: `exact` moves them by the exact integrals of their gain.
+
+    All schemes hold the gradient during a step, so errors grow with $h$ times the curvature. A step that overshoots
+    the minimum, by more each time, is refused where the equation has its `hessian`; otherwise the numbers grow.
 
     Reference:
         Kloeden and Platen, *Numerical Solution of Stochastic Differential Equations*, 1992, Sec. 10.3 and 11.1, for
@@ -155,7 +160,9 @@ def simulate_together(
     lanes = [slice(first, min(first + LANE, paths)) for first in range(0, paths, LANE)]
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in range(len(lanes))]
     done, total, normals = 0, int(grid.stops[-1]), 0
-    for equation in equations:
+    for integrator, equation in zip(integrators.each, equations, strict=True):
+        for time in (0.0, total * grid.dt):
+            refuse_overshooting(equation, grid.dt, partial(_without_noise, integrator, time))
         if scheme not in EULER:
             for time in (grid.dt, total * grid.dt):
                 refuse_hidden(equation, time, grid.dt)
@@ -188,6 +195,11 @@ def simulate_together(
         recorder.ensemble(equation=str(equation), **how)
         for recorder, equation in zip(recorders, equations, strict=True)
     )
+
+
+def _without_noise(integrator: Integrator, t: float, curvature: float, dt: float) -> NDArray[np.float64]:
+    # Not the very first step, in which a memory forgets everything.
+    return replace(integrator, dt=dt).without_noise(curvature, max(t, dt, integrator.begin * integrator.dt))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
-from engine_trials import MEMGRAD, wait_until
+from engine_trials import end, memgrad, wait_until
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
@@ -107,15 +106,19 @@ def test_methods_come_from_an_experiment_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_stops_with_what_is_trained_and_the_same_command_comes_to_the_same_answer(tmp_path: Path) -> None:
-    words = [str(MEMGRAD), "tune", *QUICK]
+    words = ["tune", *QUICK]
     words[words.index("20")] = "300"
-    whole = subprocess.run([*words, "--store", "whole", "--json"], capture_output=True, text=True, check=True)
-    process = subprocess.Popen([*words, "--store", "cut"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    wait_until(lambda: len(list((tmp_path / "cut" / "chunks").glob("*.parquet"))) >= 2)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    again = subprocess.run([*words, "--store", "cut", "--json"], capture_output=True, text=True, check=True)
-    assert json.loads(again.stdout) == json.loads(whole.stdout)
+    whole = memgrad(*words, "--store", "whole", "--json", cwd=tmp_path).communicate()[0]
+    process = memgrad(*words, "--store", "cut", cwd=tmp_path)
+    try:
+        wait_until(lambda: len(list((tmp_path / "cut" / "chunks").glob("*.parquet"))) >= 2, process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 130
+    again = memgrad(*words, "--store", "cut", "--json", cwd=tmp_path).communicate()[0]
+    assert json.loads(again) == json.loads(whole)
 
 
 def test_nu_comes_from_the_file_of_a_measured_spectrum(tmp_path: Path) -> None:

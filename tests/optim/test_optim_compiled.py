@@ -15,6 +15,7 @@ from memgrad import MemAdam, MemSGD
 from memgrad.optim import compiled
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
+SHAPES = ((), (7,), (4, 5))  # what is compiled grows with their number
 GROWING = {"memory": "inst + (1+k)^0.25*poly:8"}
 
 
@@ -39,7 +40,7 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> CompileCounterWithBackend:
 def test_a_compiled_step_is_the_eager_one_and_is_compiled_once(
     row: Row, dtype: torch.dtype, counter: CompileCounterWithBackend
 ) -> None:
-    params, eager = some_params(dtype=dtype), some_params(dtype=dtype)
+    params, eager = some_params(SHAPES, dtype=dtype), some_params(SHAPES, dtype=dtype)
     gradients = some_gradients(params, 5)
     decay = {"weight_decay": 0.1} if row.takes("weight_decay") else {"omega": 0.1}
     ours, theirs = row.make(params, compiled=True, **decay), row.make(eager, **decay)

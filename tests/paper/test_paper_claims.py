@@ -293,10 +293,11 @@ def test_the_pinned_counterexamples_are_the_known_ones() -> None:
     assert guarantees.printed_master_ratio().ratio == pytest.approx(5.67, abs=0.005)
 
 
-@pytest.mark.slow
 def test_all_claims_as_they_are() -> None:
-    found = {each.claim.id: each.outcome for each in verdicts.judge()}
-    assert found == {
+    """As published; test_published_results.py computes them again."""
+    board = json.loads((Path(__file__).parents[2] / "docs" / "results" / "scoreboard.json").read_text())
+    synthetic = [name for name, judge in JUDGES.items() if not judge.needs]
+    assert {each["id"]: each["outcome"] for each in board["verdicts"] if each["id"] in synthetic} == {
         "S1": "reproduced",
         "S2": "undecided",
         "S3": "reproduced",

@@ -365,17 +365,14 @@ def _power_with_floor(k: Array, loss: Array) -> tuple[float, float]:
     """The exponent and the floor of the closest curve floor + c k^-zeta over the last decade and a half of steps."""
     late = k >= k[-1] / 30
     x, y = np.log(k[late]), loss[late]
-    best = (math.nan, math.nan, math.inf)
     spread = float(y.max() - y.min())
     if spread <= 0:
         return math.nan, math.nan
     floors = y.min() - spread * np.geomspace(1e-3, 1e2, 300)
     if y.min() > 0:  # a loss that is positive everywhere has a floor >= 0
         floors = np.append(floors[floors > 0], 0.0)
-    for floor in floors:
-        z = np.log(y - floor)
-        line = np.polyfit(x, z, 1)
-        off = float(((np.exp(np.polyval(line, x)) + floor - y) ** 2).sum())
-        if off < best[2] and line[0] < 0:
-            best = (-float(line[0]), float(floor), off)
-    return best[0], best[1]
+    slopes, heights = np.polyfit(x, np.log(y[:, None] - floors), 1)  # of all floors at once
+    off = ((np.exp(np.outer(x, slopes) + heights) + floors - y[:, None]) ** 2).sum(axis=0)
+    off = np.where((slopes < 0) & np.isfinite(off), off, np.inf)
+    best = int(np.argmin(off))
+    return (-float(slopes[best]), float(floors[best])) if off[best] < np.inf else (math.nan, math.nan)
