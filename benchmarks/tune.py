@@ -4,6 +4,7 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py simulate                                # whole tunings of methods with known losses
     python benchmarks/tune.py validate covtype-softmax --sample --epochs 12 --repetitions 10
     python benchmarks/tune.py validate fashion-mlp --epochs 10        # complete data: core-hours; resumes
+    python benchmarks/tune.py validate ... --nu 1.38                  # and tunings that know the spectrum
     python benchmarks/tune.py validate ... --out table.md
 
 `validate` trains the grid once: every method of the portfolio at every quarter of a decade over four decades, with ten
@@ -137,22 +138,21 @@ def validate(options: argparse.Namespace) -> None:
         "batch": options.batch,
     }
     length = {"steps": options.steps} if options.steps else {"epochs": options.epochs}
-    spec = spec_of({name: value for name, value in {**problem, **length}.items() if value}, candidates)
+    setting = {name: value for name, value in {**problem, **length}.items() if value}
+    spec = spec_of(setting, candidates)
     store = Store.open(options.store)
     cells = cells_of(candidates)
     grid = trained(spec, cells, GRID_SEEDS, store)
     best = min(((name, lr) for name in cells for lr in cells[name]), key=lambda cell: mean_log(grid, cell))
     size = len(GRID_SEEDS) * sum(map(len, cells.values()))
     print(f"grid: {size} runs, pick {best}", flush=True)
-    picks: dict[str, list[tuple[Cell, float]]] = {"memgrad tune": []}
-    for number in range(options.repetitions):
-        began = time.monotonic()
-        answer = tune(spec, store, LocalEngine(), candidates=candidates, seed=number + 1)
-        if answer.pick is None or answer.status != "answered":
-            sys.exit(f"repetition {number}: {answer.status}, {answer.reason}")
-        picks["memgrad tune"].append(((answer.pick.name, answer.pick.lr), answer.runs))
-        print(f"{number}: {answer.runs} runs, {time.monotonic() - began:.0f} s: {answer.verdict}", flush=True)
+    picks = {"memgrad tune": list(tuned(spec, candidates, options.repetitions, store))}
     picks |= dict(optuna_picks(grid, cells, [int(runs) for _, runs in picks["memgrad tune"]]))
+    if options.nu is not None:
+        knowing = portfolio(nu=options.nu)
+        known = spec_of(setting, knowing)
+        picks[f"memgrad tune, nu = {options.nu:g} known"] = list(tuned(known, knowing, options.repetitions, store))
+        spec = spec_of(setting, list({each.name: each for each in (*candidates, *knowing)}.values()))
     rows = [Row("exhaustive grid", [size], [0.0])]
     wanted: dict[str, set[float]] = {}
     for name, lr in [best, *(cell for each in picks.values() for cell, _ in each)]:
@@ -162,6 +162,17 @@ def validate(options: argparse.Namespace) -> None:
     for way, each in picks.items():
         rows.append(Row(way, [cost for _, cost in each], [math.expm1(mean_log(test, cell) - base) for cell, _ in each]))
     report(rows, options.out)
+
+
+def tuned(spec: Spec, candidates: Sequence[Candidate], repetitions: int, store: Store) -> Iterator[tuple[Cell, float]]:
+    """The pick and the runs of tuning, each time with other seeds."""
+    for number in range(repetitions):
+        began = time.monotonic()
+        answer = tune(spec, store, LocalEngine(), candidates=candidates, seed=number + 1)
+        if answer.pick is None or answer.status != "answered":
+            sys.exit(f"repetition {number}: {answer.status}, {answer.reason}")
+        print(f"{number}: {answer.runs} runs, {time.monotonic() - began:.0f} s: {answer.verdict}", flush=True)
+        yield (answer.pick.name, answer.pick.lr), answer.runs
 
 
 def optuna_picks(
@@ -289,6 +300,7 @@ def main() -> None:
     validation.add_argument("--steps", type=int)
     validation.add_argument("--epochs", type=int, default=10)
     validation.add_argument("--repetitions", type=int, default=10)
+    validation.add_argument("--nu", type=float, help="tune with this nu as well, as memgrad spectrum measured it")
     validation.add_argument("--store", type=Path, default=Path("tune-store"))
     validation.set_defaults(run=validate)
     for each in (rates, simulation, validation):
