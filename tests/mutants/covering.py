@@ -1,7 +1,8 @@
-"""Which tests call which functions, seen by running the suite once in a random order."""
+"""Which tests call which functions, seen by running the suite once in a random order, and changed files again."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -67,26 +68,47 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
-def record(folder: Path, jobs: int) -> None:
-    """Run the suite once, in a random order, and write what is called and what it costs."""
-    for name in ("calls.tsv", "costs.jsonl"):
-        (folder / name).unlink(missing_ok=True)
+def test_files(left_out: list[str]) -> dict[str, str]:
+    """The files that hold tests or doctests, with the digest of each, without those whose paths start as `left_out`."""
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "tests", "memgrad", "docs", "README.md"]
+    found = {}
+    for name in subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines():
+        path = ROOT / name
+        if name.startswith((*left_out, "tests/mutants", "docs/conf.py", "docs/extensions")) or not path.is_file():
+            continue
+        if path.name.startswith("test_") or path.suffix in (".py", ".md"):
+            text = path.read_text(encoding="utf-8")
+            if path.name.startswith("test_") or ">>>" in text:
+                found[name] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def record(folder: Path, jobs: int, files: set[str]) -> None:
+    """Run the tests of these files once, in a random order, and write what is called and what it costs."""
+    for name, test in (("calls.tsv", lambda line: line), ("costs.jsonl", lambda line: json.loads(line)["test"])):
+        lines = (folder / name).read_text().splitlines(keepends=True) if (folder / name).exists() else []
+        kept = [line for line in lines if file_of(test(line)).partition(" (")[0] not in files]
+        (folder / name).write_text("".join(kept))
     settings = {loading.CALLS: str(folder / "calls.tsv"), "MEMGRAD_MUTANTS_COSTS": str(folder / "costs.jsonl")}
     environment = loading.environment(folder / "path", **settings, MEMGRAD_MUTANTS_SEED="0")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "recording", "-n", str(jobs)]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "recording", "-n", str(jobs), *sorted(files)]
     code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
-    if code not in (0, 1):  # 1: some tests fail, those of torch.compile which the recording of calls disturbs
+    if code not in (0, 1, 5):  # 1: some tests fail, those of torch.compile which the recording of calls disturbs
         sys.exit(f"The suite ended with code {code}: no map of the tests.")
-    (folder / "complete").touch()
 
 
-def coverage(folder: Path, jobs: int) -> Coverage:
-    """What an earlier run of the suite wrote, or a new one."""
-    if not (folder / "complete").exists():
-        print("Running the whole suite once, to see which tests call which functions.", flush=True)
-        record(folder, jobs)
+def coverage(folder: Path, jobs: int, left_out: list[str]) -> Coverage:
+    """What earlier runs of the suite wrote, and a new one for the files that have changed since."""
+    recorded, files = folder / "recorded.json", test_files(left_out)
+    known = json.loads(recorded.read_text()) if recorded.exists() else {}
+    changed = {name for name, digest in files.items() if known.get(name) != digest}
+    if changed:
+        print(f"Running the tests of {len(changed)} files once, to see which call which functions.", flush=True)
+        record(folder, jobs, changed)
+        recorded.write_text(json.dumps(known | files))
     rows = [json.loads(line) for line in (folder / "costs.jsonl").read_text().splitlines()]
-    seconds = {row["test"]: row["seconds"] for row in rows if row["passed"]}
+    # The processor's time, which a busy machine does not lengthen.
+    seconds = {row["test"]: row["cpu"] for row in rows if row["passed"] and file_of(row["test"]) in files}
     of_file: dict[str, set[str]] = defaultdict(set)
     for test in seconds:
         of_file[file_of(test)].add(test)

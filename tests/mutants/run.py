@@ -270,11 +270,12 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=40.0, help="seconds of tests per mutant")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / ".mutants")
+    parser.add_argument("--leave-out", action="append", default=[], help="tests whose path starts so; may be repeated")
     options = parser.parse_args()
     folder = options.folder.resolve()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"
-    trial = Trial(folder, coverage(folder, options.jobs), options.budget)
+    trial = Trial(folder, coverage(folder, options.jobs, options.leave_out), options.budget)
     for name in HEAVY:
         importlib.import_module(name)
     samples = [sample(name, options.sample, options.seed) for name in options.package or PACKAGES]
