@@ -23,14 +23,16 @@ class Coverage:
     calls: dict[str, set[str]]
     around: dict[str, set[str]]
 
-    def order(self, module: str, function: str, budget: float, files: int) -> list[str]:
+    def order(
+        self, module: str, function: str, budget: float, files: int, without: frozenset[str] = frozenset()
+    ) -> list[str]:
         """Tests worth `budget` seconds, of this many files at most: first those that call the function, then those of
-        files that use the module.
+        files that use the module; none of those `without`, which were tried before.
         """
         near = {key for key in self.calls if key.startswith(f"{module}\t") and self._holds(key, module, function)}
         direct = set().union(*(self.calls[key] for key in near))
         chosen: list[str] = []
-        for group in (direct, self.around.get(module, set()) - direct):
+        for group in (direct - without, self.around.get(module, set()) - direct - without):
             variants: Counter[str] = Counter()
             ranked = []
             for test in sorted(group & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):

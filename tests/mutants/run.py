@@ -51,7 +51,7 @@ HEAVY = (
 )
 HEAVY += ("scipy.optimize", "scipy.special", "scipy.stats", "torch", "typer.testing")
 # Most mutants are killed at once, by the files that call them most; those that are not meet all the others.
-FIRST = {"budget": 8.0, "files": 3}
+FIRST: dict[str, Any] = {"budget": 8.0, "files": 3}
 BROKEN = 70  # the code of a process that failed before or after pytest
 SURVIVED, KILLED, TIMED_OUT, EQUIVALENT = "survived", "killed", "timed out", "equivalent"
 
@@ -173,7 +173,7 @@ class Trial:
         self.known = {row["key"]: row for row in map(json.loads, rows)}
 
     def run(self, places: list[Place], jobs: int) -> None:
-        second = {"budget": self.budget, "files": 1000}
+        second: dict[str, Any] = {"budget": self.budget - FIRST["budget"], "files": 1000}
         waiting = [(place, FIRST) for place in places if place.key not in self.known]
         total, began = len(waiting), time.monotonic()
         running: dict[int, float] = {}
@@ -186,7 +186,7 @@ class Trial:
                 tests = self.tests.order(place.module, place.mutant().function, **extent)
                 if listed or not tests:
                     done += 1
-                    self.write(place, EQUIVALENT if listed else SURVIVED, "no test calls it", tests)
+                    self.write(place, EQUIVALENT if listed else SURVIVED, "no further test calls it", tests)
                     continue
                 log = self.folder / "logs" / f"{place.module}.{place.index}.txt"
                 settings = {loading.MUTANT: f"{place.module}:{place.index}"}
@@ -204,7 +204,7 @@ class Trial:
                     waiting.insert(0, (place, extent))
                     continue
                 if code in (0, 5) and extent is FIRST:
-                    waiting.append((place, second))
+                    waiting.append((place, second | {"without": frozenset(tests)}))
                     continue
                 if code == BROKEN:
                     sys.exit(f"The tests of {place.module}:{place.index} could not be run: see {log}.")
