@@ -70,6 +70,7 @@ def test_a_mutant_is_a_small_mistake(source: str, expected: list[str]) -> None:
         "def f(x: int | None, y: Literal[2] = a) -> Literal[3]:\n    ...",
         "@dataclass(frozen=True)\nclass A(B):\n    ...",
         "x = f'{a + 1}'",
+        "x = zip(a, b, strict=True)",
         "if TYPE_CHECKING:\n    x = 1",
         "from a import b",
         '__all__ = ["a"]',

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Measured
-from memgrad.experiments.racing.candidates import Candidate, checked
-from memgrad.experiments.racing.course import follow
+from memgrad.experiments.racing.candidates import Candidate, Configuration, checked
+from memgrad.experiments.racing.course import Course, Trial, follow
 from memgrad.experiments.racing.learning_rates import Search
-from memgrad.experiments.racing.portfolio import parse_candidate, portfolio
+from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate, portfolio
 from memgrad.experiments.racing.repeat import to_toml
 from memgrad.experiments.racing.sequential import Dropped, Entrant, Rules, race
 from memgrad.experiments.racing.tuner import FORMAT, Tuner, measured
@@ -161,3 +162,47 @@ def test_settings_are_written_as_toml_that_reads_back() -> None:
     expected = {name: value for name, value in settings.items() if name not in ("none", "empty")}
     assert tomllib.loads(text) == {**expected, "methods": [{"optimizer": "SGD", "lr": 0.5}, {"optimizer": "Adam"}]}
     assert math.isnan(tomllib.loads(to_toml({"x": math.nan}, []))["x"])
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+
+def loss_of(trial: Trial) -> float:
+    """B is better than A; 1 is the best learning rate; seeds differ a little."""
+    return (0.5 if trial.name == "B" else 1.0) * (1 + 0.1 * abs(trial.place)) * (1 + 0.01 * (trial.seed % 7))
+
+
+def followed(budget: int | None, stage: str) -> Course:
+    """The course when a stage begins, or when it ends because the budget does."""
+    candidates = checked([Candidate("A", 1.0), Candidate("B", 1.0)])
+    rules, told = Rules(first=2, most=2, refine=3, fresh=4), dict[Configuration, dict[int, float]]()
+    while (course := follow(candidates, told, rules, runs=budget)).wants and course.stage != stage:
+        for trial in course.wants:
+            told.setdefault(trial.configuration, {})[trial.seed] = loss_of(trial)
+    return course
+
+
+@pytest.mark.parametrize(("stage", "reserve"), [("search", 0), ("race", 2 * 4 + 4 * 3), ("refine", 2 * 4)])
+def test_a_stage_begins_if_the_budget_has_what_the_answer_needs_too(stage: str, reserve: int) -> None:
+    """Two contestants on four fresh seeds, and two neighbors of each on three."""
+    free = followed(None, stage)
+    assert free.stage == stage
+    enough = free.runs + len(free.wants) + reserve
+    assert followed(enough, stage).stage == stage
+    assert followed(enough - 1, stage).stage != stage
+
+
+def test_a_race_that_ends_with_the_budget_says_after_how_many_seeds() -> None:
+    free = followed(None, "race")
+    ended = followed(free.runs + len(free.wants) + 2 * 4 + 4 * 3 - 1, "done")
+    assert ended.status == "exhausted"
+    assert "before the first look at the race was complete: 4 more runs were needed next" in ended.reason
+
+
+def test_candidates_of_an_experiment_have_its_options() -> None:
+    methods = [{"optimizer": "SGD", "lr": [1.0, 0.1], "momentum": 0.5}]
+    methods += [{"optimizer": "MemSGD", "memory": "poly:2", "lr": "best of SGD"}]
+    first, second = candidates_of(Spec.of({"problem": "logistic", "steps": 5, "methods": methods}))
+    assert first.options == {"optimizer": "SGD", "momentum": 0.5}
+    assert second.options == {"optimizer": "MemSGD", "memory": "poly:2"}
+    assert first.lr == 1.0  # the upper one of the middle

@@ -85,28 +85,29 @@ def test_files(left_out: list[str]) -> dict[str, str]:
     return found
 
 
-def record(folder: Path, jobs: int, files: set[str]) -> None:
+def record(folder: Path, jobs: int, files: set[str], variants: float) -> None:
     """Run the tests of these files once, in a random order, and write what is called and what it costs."""
     for name, test in (("calls.tsv", lambda line: line), ("costs.jsonl", lambda line: json.loads(line)["test"])):
         lines = (folder / name).read_text().splitlines(keepends=True) if (folder / name).exists() else []
         kept = [line for line in lines if file_of(test(line)).partition(" (")[0] not in files]
         (folder / name).write_text("".join(kept))
     settings = {loading.CALLS: str(folder / "calls.tsv"), "MEMGRAD_MUTANTS_COSTS": str(folder / "costs.jsonl")}
-    environment = loading.environment(folder / "path", **settings, MEMGRAD_MUTANTS_SEED="0")
+    settings |= {"MEMGRAD_MUTANTS_SEED": "0", "MEMGRAD_MUTANTS_VARIANTS": str(variants)}
+    environment = loading.environment(folder / "path", **settings)
     words = [sys.executable, "-m", "pytest", "-q", "-p", "recording", "-n", str(jobs), *sorted(files)]
     code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
     if code not in (0, 1, 5):  # 1: some tests fail, those of torch.compile which the recording of calls disturbs
         sys.exit(f"The suite ended with code {code}: no map of the tests.")
 
 
-def coverage(folder: Path, jobs: int, left_out: list[str]) -> Coverage:
+def coverage(folder: Path, jobs: int, left_out: list[str], variants: float) -> Coverage:
     """What earlier runs of the suite wrote, and a new one for the files that have changed since."""
     recorded, files = folder / "recorded.json", test_files(left_out)
     known = json.loads(recorded.read_text()) if recorded.exists() else {}
     changed = {name for name, digest in files.items() if known.get(name) != digest}
     if changed:
         print(f"Running the tests of {len(changed)} files once, to see which call which functions.", flush=True)
-        record(folder, jobs, changed)
+        record(folder, jobs, changed, variants)
         recorded.write_text(json.dumps(known | files))
     rows = [json.loads(line) for line in (folder / "costs.jsonl").read_text().splitlines()]
     # The processor's time, which a busy machine does not lengthen.

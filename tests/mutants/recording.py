@@ -11,6 +11,7 @@ import os
 import random
 import resource
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 COSTS = "MEMGRAD_MUTANTS_COSTS"  # the file that outcomes and costs are written to
 SEED = "MEMGRAD_MUTANTS_SEED"
+VARIANTS = "MEMGRAD_MUTANTS_VARIANTS"  # at most this many variants of a test
 
 
 def _watch(context: str) -> None:
@@ -45,7 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
     shuffled = rng.sample(list(files.values()), len(files))
-    items[:] = [item for file in shuffled for item in rng.sample(file, len(file))]
+    most, seen = float(os.environ.get(VARIANTS, "inf")), Counter[str]()
+    items[:] = []
+    for item in (item for file in shuffled for item in rng.sample(file, len(file))):
+        test = item.nodeid.partition("[")[0]
+        seen[test] += 1
+        if seen[test] <= most:
+            items.append(item)
 
 
 @pytest.hookimpl(wrapper=True)

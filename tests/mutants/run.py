@@ -2,9 +2,10 @@
 
     python tests/mutants/run.py --package memory --package theory --sample 25 --seed 0
 
-First, once, the whole suite runs (in a random order) to see which tests call which functions. Then each mutant of the
-sample runs the tests of its function, each test's first variants first, cheap files first, until `--budget` seconds are
-spent: a mutant that survives survived these. Results are kept in `.mutants/`; a run that is stopped goes on there.
+First, once, the whole suite runs (in a random order) to see which tests call which functions; later, only files that
+have changed. Then each mutant of the sample runs the tests of its function, each test's first variants first, cheap
+files first, until `--budget` seconds are spent: a mutant that survives survived these. Results are kept in `.mutants/`;
+a run that is stopped goes on there.
 
 Why our own: mutmut leaves out decorated functions, dataclasses and module tables, which is most of this library;
 cosmic-ray edits the files in place and runs one command, the whole suite, per mutant.
@@ -271,11 +272,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / ".mutants")
     parser.add_argument("--leave-out", action="append", default=[], help="tests whose path starts so; may be repeated")
+    parser.add_argument("--variants", type=float, default=float("inf"), help="of a test, at most [default: all]")
     options = parser.parse_args()
     folder = options.folder.resolve()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"
-    trial = Trial(folder, coverage(folder, options.jobs, options.leave_out), options.budget)
+    trial = Trial(folder, coverage(folder, options.jobs, options.leave_out, options.variants), options.budget)
     for name in HEAVY:
         importlib.import_module(name)
     samples = [sample(name, options.sample, options.seed) for name in options.package or PACKAGES]

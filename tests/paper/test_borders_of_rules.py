@@ -255,6 +255,7 @@ def test_version_1_of_a1_doubles_the_p_values_of_degrees_that_are_below() -> Non
     assert _first(all_alike(case(0.5, 0.001))) == FirstVersion(YES, "the smallest corrected p-value is 0.01.")
     assert _first(all_alike(case(0.5, 0.01))) == FirstVersion(OPEN, "the smallest corrected p-value is 0.1.")
     assert _first(all_alike(case(2.0, 0.99))) == FirstVersion(NO, "the smallest corrected p-value is 1.")
+    assert _first(all_alike(case(1.5, 0.001))).outcome == NO  # above is above, however small the p-value
     assert _first(all_alike(case(math.nan, 0.5, interval=False))) == FirstVersion(
         OPEN, "the smallest corrected p-value is not known."
     )

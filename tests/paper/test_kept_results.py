@@ -21,7 +21,7 @@ from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.pieces import Piece, make_pieces, pieces_of
 from memgrad.paper.progress import Countdown, stage
 from memgrad.paper.published import _count, copy_rows, outcome_counts
-from memgrad.paper.reproduction import Made, Reproduction, _why, countdown
+from memgrad.paper.reproduction import Made, Reproduction, _why, countdown, reproduce
 from memgrad.paper.scales import scales
 from memgrad.paper.settings import OdesSettings, SmoothingSettings
 from memgrad.problems import Problem
@@ -276,3 +276,45 @@ def test_a_reproduction_counts_its_runs_and_is_plain_data() -> None:
 def test_why_an_experiment_is_missing() -> None:
     assert _why(Outcome(interrupted=True, failed={"a": "x"})) == "it was interrupted"
     assert _why(Outcome(failed={"a": "no memory", "b": "no memory", "c": "nan"})) == "3 runs failed: no memory, nan"
+
+
+def test_a_reproduction_without_data_says_what_it_makes_and_keeps_it(tmp_path: Path) -> None:
+    store, said = Store.open(tmp_path / "store"), list[str]()
+
+    def again(*formats: str) -> Reproduction:
+        said.clear()
+        return reproduce(
+            ["bound-beta", "R10"],
+            scale="quick",
+            store=store,
+            out=tmp_path,
+            engine=None,
+            told=said.append,
+            formats=formats,
+        )
+
+    found = again("svg")
+    assert said == ["Without data: bound-beta", "1 of 1: bound-beta: The lemma behind the linear rate."]
+    assert [path.name for path in found.figures["bound-beta"]] == [
+        "bound-beta.svg",
+        "bound-beta.csv",
+        "bound-beta.json",
+    ]
+    trains = "`memgrad reproduce --scale quick` trains what is missing"
+    assert found.skipped == {
+        "covtype-mini": f"the store has none of its runs; {trains}",
+        "covtype-full": f"the store has none of its runs; {trains}",
+        "R10": "it needs covtype-mini, covtype-full",
+    }
+    assert (found.asked, found.verdicts, found.interrupted, found.complete) == (("bound-beta", "R10"), (), False, False)
+    assert found.seconds > 0
+    assert json.loads((tmp_path / "scoreboard.json").read_text())["skipped"] == dict(found.skipped)
+    assert again("svg").figures == found.figures
+    assert said == []  # nothing is made twice
+    assert len(again("svg", "png").figures["bound-beta"]) == 4
+    assert said[0] == "Without data: bound-beta"  # another format
+    for wrong in ({"scale": "tiny"}, {"formats": ("gif",)}):
+        with pytest.raises(ValueError, match=r"tiny|gif"):
+            reproduce(
+                ["bound-beta"], **{"scale": "quick", "store": store, "out": tmp_path, "engine": None, **wrong}
+            )

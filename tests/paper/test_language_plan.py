@@ -272,3 +272,104 @@ def test_a_board_has_verdicts_and_comparisons(tmp_path: Path) -> None:
     ]
     assert board["compared"] == {"others": [{"method": "SGD"}]}
     assert board["about"]
+
+
+# --- what a study asks for -------------------------------------------------------------------------------------------
+
+
+def test_a_study_asks_for_each_experiment_with_what_was_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Spec] = []
+    study = Study(Stages("laptop"), lambda spec: asked.append(spec) or spec)  # type: ignore[arg-type, return-value]
+    vars(study).update(short=(of.first_grid("laptop"), WINNERS), long=WINNERS)  # as if it was tuned
+    study.at_long((0.8,), "shakespeare"), study.at_long((0.8, 0.75))
+    for name in ("at_short", "ablations", "large", "others"):
+        assert getattr(study, name) is asked[-1]
+    study.with_batch(64), study.workload("fashion-mlp")
+    assert [(spec.name, spec.steps) for spec in asked] == [
+        ("lm-test-long-shakespeare", 6000),
+        ("lm-test-long", 6000),
+        ("lm-test-short", 1500),
+        ("lm-ablations", 6000),
+        ("lm-large", 6000),
+        ("lm-others", 1500),
+        ("lm-batch-64", 1500),
+        ("lm-workload-fashion-mlp", 5000),
+    ]
+    assert [method.name for method in asked[1].methods] == [ADAMW, "mixture 0.8 T", "mixture 0.75 T"]
+    assert [method.name for method in asked[2].methods] == [ADAMW, MIXTURE]
+
+
+def test_shares_are_tested_in_order_until_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    below, level = np.array([-0.1, -0.11, -0.12, -0.1]), np.array([0.1, -0.1, 0.2, -0.2])
+    asked: list[tuple[tuple[float, ...], str | None]] = []
+
+    class Known:
+        def at_long(self, shares: tuple[float, ...], text: str | None) -> Any:
+            asked.append((shares, text))
+            logs = {ADAMW: np.zeros(4), of.share_name(shares[-1]): below if len(shares) < 3 else level}
+            return SimpleNamespace(final=lambda method, metric: np.exp(logs[method]))
+
+    found = Study.savings(Known(), "shakespeare")  # type: ignore[arg-type]
+    assert list(found) == [0.8, 0.75, 0.7]
+    assert asked == [((0.8,), "shakespeare"), ((0.8, 0.75), "shakespeare"), ((0.8, 0.75, 0.7), "shakespeare")]
+    assert found[0.75] == pytest.approx(below)
+
+
+LONG, SHORT = np.array([-0.30, -0.31, -0.33]), np.array([-0.10, -0.12, -0.10])
+ALONE = {"memory alone": np.array([-0.25, -0.24, -0.26]), "second moment alone": np.zeros(3)}
+
+
+def finals(**logs: Any) -> Any:
+    return SimpleNamespace(final=lambda method, metric: np.exp(logs[method]), methods=tuple(logs))
+
+
+def known_study() -> Any:
+    return SimpleNamespace(
+        at_short=finals(AdamW=np.ones(3), mixture=1 + SHORT),
+        at_long=lambda shares: finals(AdamW=np.ones(3), mixture=1 + LONG) if shares == (1.0,) else None,
+        ablations=finals(**{name: 1 + each for name, each in ALONE.items()}),
+        large=finals(AdamW=np.ones(3), mixture=1 + SHORT),
+        with_batch=lambda size: finals(AdamW=np.ones(3), mixture=np.ones(3) + size / 64),
+        stages=SimpleNamespace(own={"batches": [64, 128]}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "tested", "values"),
+    [
+        ("L2", LONG - SHORT, {"log loss mixture - AdamW, long minus short horizon": (LONG - SHORT).mean()}),
+        ("L2", LONG - SHORT, {"loss mixture / AdamW, long": np.exp(LONG.mean())}),
+        ("L2", LONG - SHORT, {"loss mixture / AdamW, short": np.exp(SHORT.mean())}),
+        (
+            "L3",
+            ALONE["memory alone"] - 2 * LONG / 3,
+            {
+                "log loss of the memory alone, minus 2/3 of the whole gain": -0.25 + 2 * 0.94 / 9,
+                "loss mixture / AdamW": np.exp(LONG.mean()),
+                "loss memory alone / AdamW": np.exp(-0.25),
+                "loss second moment alone / AdamW": 1.0,
+            },
+        ),
+        (
+            "L5",
+            None,
+            {
+                "loss mixture / AdamW, batch 16": np.exp(LONG.mean()),
+                "loss mixture / AdamW, batch 64": np.exp(1),
+                "loss mixture / AdamW, batch 128": np.exp(2),
+            },
+        ),
+        ("L6", None, {"loss mixture 0.8 T / AdamW, larger model": np.exp(SHORT.mean())}),
+    ],
+)
+def test_claims_are_measured_as_their_rules_say(name: str, tested: Any, values: dict[str, float]) -> None:
+    found = findings(known_study(), [name])[name]
+    numbers = {each.name: each.value for each in found.numbers}
+    assert {each: numbers[each] for each in values} == pytest.approx(values)
+    assert found.claim.id == name
+    if tested is None:
+        assert (found.p_for, found.p_against) == (None, None)
+    else:
+        t = tested.mean() / tested.std(ddof=1) * np.sqrt(3)
+        p = 0.5 + t / (2 * np.sqrt(2 + t**2))  # Student's distribution with 2 degrees of freedom
+        assert (found.p_for, found.p_against) == pytest.approx((p, 1 - p))

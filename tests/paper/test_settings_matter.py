@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memgrad.dynamics import simulate_together
+from memgrad.paper import figures
 from memgrad.paper.catalogue import SYNTHETIC
 from memgrad.paper.continuous import (
+    contenders,
     hb_amplification,
     quadratic_variance,
     time_warping,
@@ -30,6 +33,7 @@ from memgrad.paper.settings import (
     TimeWarpSettings,
 )
 from memgrad.paper.synthetic import p_verification
+from memgrad.problems.objectives import Quadratic
 
 SU = r"$\nabla^2 f$ = diag(0.04, 0.01), $X(0)$ = (1, 1)"
 PLAN = "Milstein scheme, $h$ = 0.001"
@@ -136,3 +140,38 @@ def test_no_setting_is_left_out_of_the_table() -> None:
     for experiment, (_, settings, changes) in CHANGES.items():
         missing = {field.name for field in dataclasses.fields(settings)} - changes.keys() - ELSEWHERE
         assert not missing or experiment == "variance of the velocity", missing
+
+
+def test_mean_losses_have_the_standard_error_of_their_runs() -> None:
+    settings = AmplificationSettings(end=1.0, dt=0.1, ensemble_dt=0.1, paths=9)
+    found, objective = hb_amplification(settings), Quadratic(settings.spectrum)
+    equations = contenders(3.0, 3.0, objective, settings.sigma)
+    options: dict[str, Any] = {"paths": 9, "dt": 0.1, "seed": 0, "keep_paths": True}
+    for ensemble, each in zip(
+        simulate_together(equations, found.t, (1.0, 1.0), **options), (found.memory, found.nesterov), strict=True
+    ):
+        losses = objective.value(ensemble.x)
+        assert each.mean == pytest.approx(losses.mean(axis=1))
+        assert each.error == pytest.approx(losses.std(axis=1, ddof=1) / 3, abs=1e-15)
+
+
+def test_the_figure_of_constant_noise_has_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[float, float]] = []
+
+    def run(settings: ConstantNoiseSettings, *, progress: Any) -> Any:
+        progress(1, 2)
+        return settings.end
+
+    monkeypatch.setattr(figures, "verif_noise", run)
+    monkeypatch.setattr(figures, "_velocities", lambda *both: both)
+    both = figures.constant_noise(ConstantNoiseSettings(), lambda done, total: told.append((done, total)))
+    assert both == (5.0, 20.0)
+    assert [done / total for done, total in told] == [0.25, 0.75]
+
+
+def test_a_seed_of_zero_is_a_seed() -> None:
+    entry = SYNTHETIC["p-verification"]
+    assert figures._chosen_settings(entry, SmoothingSettings(seed=3), None, 0) == SmoothingSettings(seed=0)
+    assert figures._chosen_settings(entry, SmoothingSettings(), SmoothingSettings(runs=9), None).runs == 9
+    with pytest.raises(ValueError, match="a seed is an integer >= 0, got seed=-1"):
+        figures._chosen_settings(entry, SmoothingSettings(), None, -1)
