@@ -92,10 +92,12 @@ def _of(node: object, parent: object, function: str, statement: ast.stmt | None)
         statement = node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         function = f"{function}.{node.name}" if function else node.name
+    if _is_left_alone(node):
+        return
     if statement is not None:
         for kind, change in _changes(node):
             yield Mutant(getattr(node, "lineno", statement.lineno), kind, function, statement, change)
-    if isinstance(node, ast.Raise) or _is_left_alone(node):
+    if isinstance(node, ast.Raise):
         return
     for field, value in ast.iter_fields(node):
         if field not in ("annotation", "returns", "decorator_list", "bases", "type_params"):

@@ -315,6 +315,4 @@ def test_a_reproduction_without_data_says_what_it_makes_and_keeps_it(tmp_path: P
     assert said[0] == "Without data: bound-beta"  # another format
     for wrong in ({"scale": "tiny"}, {"formats": ("gif",)}):
         with pytest.raises(ValueError, match=r"tiny|gif"):
-            reproduce(
-                ["bound-beta"], **{"scale": "quick", "store": store, "out": tmp_path, "engine": None, **wrong}
-            )
+            reproduce(["bound-beta"], **{"scale": "quick", "store": store, "out": tmp_path, "engine": None, **wrong})
