@@ -205,7 +205,8 @@ class Trial:
                     waiting.insert(0, (place, extent))
                     continue
                 if code in (0, 5) and extent is FIRST:
-                    waiting.append((place, second | {"without": frozenset(tests)}))
+                    # At once, and not at the end: a run that is stopped must not have met the easy ones alone.
+                    waiting.insert(0, (place, second | {"without": frozenset(tests)}))
                     continue
                 if code == BROKEN:
                     sys.exit(f"The tests of {place.module}:{place.index} could not be run: see {log}.")
