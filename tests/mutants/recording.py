@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import loading
 import pytest
 
 COSTS = "MEMGRAD_MUTANTS_COSTS"  # the file that outcomes and costs are written to
@@ -33,6 +34,10 @@ def _watch(context: str) -> None:
 def _cpu_seconds() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def pytest_configure() -> None:
+    loading.install()  # before pytest's own hook, which would load the modules whose doctests are asked for
 
 
 @pytest.hookimpl(wrapper=True)
