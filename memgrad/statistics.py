@@ -135,7 +135,8 @@ def interval(samples: ArrayLike, *, quantile: float | None = None, name: str = "
     if n == 1 or not np.isfinite(x).all():
         return Estimate(_mean(x), n=n, name=name)
     if (x == x[0]).all():  # the mean of equal numbers is rounded, and its spread would not be 0
-        return Estimate(float(x[0]), float(x[0]), float(x[0]), n, name)
+        same = float(x[0])
+        return Estimate(same, same, same, n, name)
     mean = float(x.mean())
     half = (t_quantile(n) if quantile is None else quantile) * float(x.std(ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n, name)

@@ -18,6 +18,7 @@ from memgrad.statistics import (
     holm,
     interval,
     log_interval,
+    of_mean,
     paired_difference,
     paired_p_value,
     t_quantile,
@@ -204,3 +205,15 @@ def test_no_numbers_have_no_mean_and_are_none() -> None:
 def test_equal_numbers_have_themselves_as_their_interval() -> None:
     found = interval([0.1] * 3)  # whose mean is not 0.1 in floats
     assert (found.mean, found.low, found.high, found.n) == (0.1, 0.1, 0.1, 3)
+
+
+def test_logarithms_of_what_is_not_positive_are_told_without_a_warning() -> None:
+    assert log_interval([0.0, 1.0]).value == 0.0
+    assert math.isnan(log_interval([-1.0, 1.0]).value)
+    assert not log_interval([0.0, 1.0]).has_interval
+    assert log_interval([1.0, 4.0], name="a").name == "a"
+
+
+def test_a_mean_of_many_has_the_normal_interval() -> None:
+    found = of_mean(2.0, 3.0, 36, name="a")
+    assert (found.value, found.low, found.high, found.n, found.name) == pytest.approx((2.0, 1.02, 2.98, 36, "a"))

@@ -1,7 +1,8 @@
-"""Which tests call which functions, seen by running the suite once in a random order."""
+"""Which tests call which functions, seen by running the suite once in a random order, and changed files again."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -22,14 +23,16 @@ class Coverage:
     calls: dict[str, set[str]]
     around: dict[str, set[str]]
 
-    def order(self, module: str, function: str, budget: float, files: int) -> list[str]:
+    def order(
+        self, module: str, function: str, budget: float, files: int, without: frozenset[str] = frozenset()
+    ) -> list[str]:
         """Tests worth `budget` seconds, of this many files at most: first those that call the function, then those of
-        files that use the module.
+        files that use the module; none of those `without`, which were tried before.
         """
         near = {key for key in self.calls if key.startswith(f"{module}\t") and self._holds(key, module, function)}
         direct = set().union(*(self.calls[key] for key in near))
         chosen: list[str] = []
-        for group in (direct, self.around.get(module, set()) - direct):
+        for group in (direct - without, self.around.get(module, set()) - direct - without):
             variants: Counter[str] = Counter()
             ranked = []
             for test in sorted(group & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
@@ -67,26 +70,48 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
-def record(folder: Path, jobs: int) -> None:
-    """Run the suite once, in a random order, and write what is called and what it costs."""
-    for name in ("calls.tsv", "costs.jsonl"):
-        (folder / name).unlink(missing_ok=True)
+def test_files(left_out: list[str]) -> dict[str, str]:
+    """The files that hold tests or doctests, with the digest of each, without those whose paths start as `left_out`."""
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "tests", "memgrad", "docs", "README.md"]
+    found = {}
+    for name in subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines():
+        path = ROOT / name
+        if name.startswith((*left_out, "tests/mutants", "docs/conf.py", "docs/extensions")) or not path.is_file():
+            continue
+        if path.name.startswith("test_") or path.suffix in (".py", ".md"):
+            text = path.read_text(encoding="utf-8")
+            if path.name.startswith("test_") or ">>>" in text:
+                found[name] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def record(folder: Path, jobs: int, files: set[str], variants: float) -> None:
+    """Run the tests of these files once, in a random order, and write what is called and what it costs."""
+    for name, test in (("calls.tsv", lambda line: line), ("costs.jsonl", lambda line: json.loads(line)["test"])):
+        lines = (folder / name).read_text().splitlines(keepends=True) if (folder / name).exists() else []
+        kept = [line for line in lines if file_of(test(line)).partition(" (")[0] not in files]
+        (folder / name).write_text("".join(kept))
     settings = {loading.CALLS: str(folder / "calls.tsv"), "MEMGRAD_MUTANTS_COSTS": str(folder / "costs.jsonl")}
-    environment = loading.environment(folder / "path", **settings, MEMGRAD_MUTANTS_SEED="0")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "recording", "-n", str(jobs)]
+    settings |= {"MEMGRAD_MUTANTS_SEED": "0", "MEMGRAD_MUTANTS_VARIANTS": str(variants)}
+    environment = loading.environment(folder / "path", **settings)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "recording", "-n", str(jobs), *sorted(files)]
     code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
-    if code not in (0, 1):  # 1: some tests fail, those of torch.compile which the recording of calls disturbs
+    if code not in (0, 1, 5):  # 1: some tests fail, those of torch.compile which the recording of calls disturbs
         sys.exit(f"The suite ended with code {code}: no map of the tests.")
-    (folder / "complete").touch()
 
 
-def coverage(folder: Path, jobs: int) -> Coverage:
-    """What an earlier run of the suite wrote, or a new one."""
-    if not (folder / "complete").exists():
-        print("Running the whole suite once, to see which tests call which functions.", flush=True)
-        record(folder, jobs)
+def coverage(folder: Path, jobs: int, left_out: list[str], variants: float) -> Coverage:
+    """What earlier runs of the suite wrote, and a new one for the files that have changed since."""
+    recorded, files = folder / "recorded.json", test_files(left_out)
+    known = json.loads(recorded.read_text()) if recorded.exists() else {}
+    changed = {name for name, digest in files.items() if known.get(name) != digest}
+    if changed:
+        print(f"Running the tests of {len(changed)} files once, to see which call which functions.", flush=True)
+        record(folder, jobs, changed, variants)
+        recorded.write_text(json.dumps(known | files))
     rows = [json.loads(line) for line in (folder / "costs.jsonl").read_text().splitlines()]
-    seconds = {row["test"]: row["seconds"] for row in rows if row["passed"]}
+    # The processor's time, which a busy machine does not lengthen.
+    seconds = {row["test"]: row["cpu"] for row in rows if row["passed"] and file_of(row["test"]) in files}
     of_file: dict[str, set[str]] = defaultdict(set)
     for test in seconds:
         of_file[file_of(test)].add(test)

@@ -1,6 +1,7 @@
 """The table of mutations: small changes of a module's syntax tree, each a mistake that somebody could make.
 
-What only words a message (raised errors, f-strings), types (annotations) or decorates is left alone.
+What only words a message (raised errors, f-strings), types (annotations), decorates, or states that two lengths are
+equal (`strict` of `zip`) is left alone.
 """
 
 from __future__ import annotations
@@ -85,14 +86,18 @@ def _of(node: object, parent: object, function: str, statement: ast.stmt | None)
             yield from _of(child, parent, function, statement)
     if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom):
         return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     if isinstance(node, ast.stmt):
         statement = node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         function = f"{function}.{node.name}" if function else node.name
+    if _is_left_alone(node):
+        return
     if statement is not None:
         for kind, change in _changes(node):
             yield Mutant(getattr(node, "lineno", statement.lineno), kind, function, statement, change)
-    if isinstance(node, ast.Raise) or _is_left_alone(node):
+    if isinstance(node, ast.Raise):
         return
     for field, value in ast.iter_fields(node):
         if field not in ("annotation", "returns", "decorator_list", "bases", "type_params"):
@@ -142,7 +147,7 @@ def _changes_of_call(func: ast.expr, keywords: list[ast.keyword]) -> Iterator[tu
     if isinstance(func, ast.Attribute) and func.attr in CALLED:
         yield "function", _setting(func, attr=CALLED[func.attr])
     for keyword in keywords:
-        if keyword.arg is not None:
+        if keyword.arg not in (None, "strict"):
             yield "keyword", _removing(keywords, keyword)
 
 

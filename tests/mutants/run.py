@@ -2,9 +2,10 @@
 
     python tests/mutants/run.py --package memory --package theory --sample 25 --seed 0
 
-First, once, the whole suite runs (in a random order) to see which tests call which functions. Then each mutant of the
-sample runs the tests of its function, each test's first variants first, cheap files first, until `--budget` seconds are
-spent: a mutant that survives survived these. Results are kept in `.mutants/`; a run that is stopped goes on there.
+First, once, the whole suite runs (in a random order) to see which tests call which functions; later, only files that
+have changed. Then each mutant of the sample runs the tests of its function, each test's first variants first, cheap
+files first, until `--budget` seconds are spent: a mutant that survives survived these. Results are kept in `.mutants/`;
+a run that is stopped goes on there.
 
 Why our own: mutmut leaves out decorated functions, dataclasses and module tables, which is most of this library;
 cosmic-ray edits the files in place and runs one command, the whole suite, per mutant.
@@ -51,7 +52,7 @@ HEAVY = (
 )
 HEAVY += ("scipy.optimize", "scipy.special", "scipy.stats", "torch", "typer.testing")
 # Most mutants are killed at once, by the files that call them most; those that are not meet all the others.
-FIRST = {"budget": 8.0, "files": 3}
+FIRST: dict[str, Any] = {"budget": 8.0, "files": 3}
 BROKEN = 70  # the code of a process that failed before or after pytest
 SURVIVED, KILLED, TIMED_OUT, EQUIVALENT = "survived", "killed", "timed out", "equivalent"
 
@@ -173,7 +174,7 @@ class Trial:
         self.known = {row["key"]: row for row in map(json.loads, rows)}
 
     def run(self, places: list[Place], jobs: int) -> None:
-        second = {"budget": self.budget, "files": 1000}
+        second: dict[str, Any] = {"budget": self.budget - FIRST["budget"], "files": 1000}
         waiting = [(place, FIRST) for place in places if place.key not in self.known]
         total, began = len(waiting), time.monotonic()
         running: dict[int, float] = {}
@@ -186,7 +187,7 @@ class Trial:
                 tests = self.tests.order(place.module, place.mutant().function, **extent)
                 if listed or not tests:
                     done += 1
-                    self.write(place, EQUIVALENT if listed else SURVIVED, "no test calls it", tests)
+                    self.write(place, EQUIVALENT if listed else SURVIVED, "no further test calls it", tests)
                     continue
                 log = self.folder / "logs" / f"{place.module}.{place.index}.txt"
                 settings = {loading.MUTANT: f"{place.module}:{place.index}"}
@@ -204,7 +205,8 @@ class Trial:
                     waiting.insert(0, (place, extent))
                     continue
                 if code in (0, 5) and extent is FIRST:
-                    waiting.append((place, second))
+                    # At once, and not at the end: a run that is stopped must not have met the easy ones alone.
+                    waiting.insert(0, (place, second | {"without": frozenset(tests)}))
                     continue
                 if code == BROKEN:
                     sys.exit(f"The tests of {place.module}:{place.index} could not be run: see {log}.")
@@ -270,11 +272,13 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=40.0, help="seconds of tests per mutant")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / ".mutants")
+    parser.add_argument("--leave-out", action="append", default=[], help="tests whose path starts so; may be repeated")
+    parser.add_argument("--variants", type=float, default=float("inf"), help="of a test, at most [default: all]")
     options = parser.parse_args()
     folder = options.folder.resolve()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"
-    trial = Trial(folder, coverage(folder, options.jobs), options.budget)
+    trial = Trial(folder, coverage(folder, options.jobs, options.leave_out, options.variants), options.budget)
     for name in HEAVY:
         importlib.import_module(name)
     samples = [sample(name, options.sample, options.seed) for name in options.package or PACKAGES]

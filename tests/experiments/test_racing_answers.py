@@ -1,0 +1,324 @@
+"""What a race comes to: answers, lines of words and settings, from standings that are written down here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memgrad.experiments.racing.answer import Answer, Contestant, Measured, answer_of, steps_to_stay_below
+from memgrad.experiments.racing.candidates import Configuration
+from memgrad.experiments.racing.course import Course, Trial
+from memgrad.experiments.racing.learning_rates import Found
+from memgrad.experiments.racing.sequential import Dropped, Rules, Standing
+from memgrad.experiments.racing.words import answer_in_words, course_in_words, dropped_in_words
+from memgrad.statistics import Estimate
+
+MINE = Contestant("mine", 0.1, Estimate(0.5, 0.4, 0.6, 10))
+BASE = Contestant("base", 0.01, Estimate(1.0, 0.9, 1.1, 10))
+BETTER = Answer("answered", "one method is left in the race", MINE, BASE, Estimate(0.8, 0.7, 0.9, 10), runs=70)
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "pick", "verdict"),
+    [
+        ({}, MINE, "Use mine at lr 0.1: its loss is 20.0 % lower than that of base at lr 0.01."),
+        (
+            {"steps_saved": Estimate(0.25, 0.1, 0.4)},
+            MINE,
+            "Use mine at lr 0.1: its loss is 20.0 % lower than that of base at lr 0.01, and it saves 25% of the steps.",
+        ),
+        (
+            {"steps_saved": Estimate(0.25, 0.0, 0.5)},  # the interval touches 0
+            MINE,
+            "Use mine at lr 0.1: its loss is 20.0 % lower than that of base at lr 0.01.",
+        ),
+        (
+            {"steps_saved": Estimate(0.25)},
+            MINE,
+            "Use mine at lr 0.1: its loss is 20.0 % lower than that of base at lr 0.01.",
+        ),
+        (
+            {"ratio": Estimate(0.75, 0.5, 1.0, 10)},  # the interval touches 1
+            BASE,
+            "Stay with base at lr 0.01: the loss of mine at lr 0.1, the best other, is 25.0 % lower than its own, "
+            "which is within the noise of 10 seeds.",
+        ),
+        (
+            {"ratio": Estimate(1.5, 1.0, 2.0, 10)},
+            BASE,
+            "Stay with base at lr 0.01: the loss of mine at lr 0.1, the best other, is 50.0 % higher than its own, "
+            "which is within the noise of 10 seeds.",
+        ),
+        (
+            {"ratio": Estimate(1.5, 1.1, 2.0, 10)},
+            BASE,
+            "Stay with base at lr 0.01: the loss of mine at lr 0.1, the best other, is 50.0 % higher than its own.",
+        ),
+        (
+            {"scale": "linear", "ratio": Estimate(-0.5, -0.6, -0.4, 10)},
+            MINE,
+            "Use mine at lr 0.1: its loss is 0.5 lower than that of base at lr 0.01.",
+        ),
+        (
+            {"scale": "linear", "ratio": Estimate(0.5, -0.1, 1.1, 10)},
+            BASE,
+            "Stay with base at lr 0.01: the loss of mine at lr 0.1, the best other, is 0.5 higher than its own, which "
+            "is within the noise of 10 seeds.",
+        ),
+        (
+            {"ratio": Estimate(math.inf), "challenger": replace(MINE, diverged=2)},
+            BASE,
+            "mine at lr 0.1 diverged on 2 of 10 fresh seeds: lower its learning rate.",
+        ),
+        (
+            {"ratio": Estimate(0.0), "baseline": replace(BASE, diverged=3)},
+            replace(BASE, diverged=3),
+            "base at lr 0.01 diverged on 3 of 10 fresh seeds: lower its learning rate.",
+        ),
+        ({"baseline": None, "ratio": None}, MINE, "Use mine at lr 0.1: all others diverged."),
+        ({"challenger": None, "ratio": None}, BASE, "Use base at lr 0.01: all others diverged."),
+        (
+            {"challenger": None, "baseline": None, "ratio": None, "reason": "no time"},
+            None,
+            "No answer: no time.",
+        ),
+    ],
+)
+def test_a_verdict_says_what_to_use_and_why(changes: dict[str, Any], pick: Contestant | None, verdict: str) -> None:
+    answer = replace(BETTER, **changes)
+    assert (answer.verdict, answer.pick) == (verdict, pick)
+    assert answer.better == verdict.startswith("Use mine at lr 0.1: its")
+
+
+def test_an_answer_is_plain_data() -> None:
+    answer = replace(
+        BETTER,
+        challenger=replace(MINE, at_edge=True),
+        steps_saved=Estimate(0.25, 0.1, 0.4),
+        leader="mine, lr 0.1",
+        undecided=("other, lr 1",),
+        dropped=(Dropped("base, lr 0.01", 4, "mine, lr 0.1", 0.2, 0.3), Dropped("bad, lr 1", 3)),
+        seeds=4,
+        raced={"mine, lr 0.1": (0.5, 0.4)},
+        profiles={"mine": {0.1: 0.5}},
+        found={"mine": 0.1},
+        lines={"torch": "import"},
+        problem="mlp",
+    )
+    contestant = {"name": "mine", "lr": 0.1, "final": {"name": "", "value": 0.5, "low": 0.4, "high": 0.6}}
+    assert answer.to_dict() == {
+        "status": "answered",
+        "reason": "one method is left in the race",
+        "verdict": answer.verdict,
+        "problem": "mlp",
+        "pick": {"name": "mine", "lr": 0.1},
+        "better": True,
+        "challenger": {**contestant, "diverged": 0, "at_edge": True},
+        "baseline": BASE.to_dict(),
+        "ratio": {"name": "", "value": 0.8, "low": 0.7, "high": 0.9},
+        "steps_saved": {"name": "", "value": 0.25, "low": 0.1, "high": 0.4},
+        "leader": "mine, lr 0.1",
+        "undecided": ["other, lr 1"],
+        "dropped": [
+            {"name": "base, lr 0.01", "seeds": 4, "worse_than": "mine, lr 0.1", "by_at_least": 0.2},
+            {"name": "bad, lr 1", "seeds": 3, "worse_than": None, "by_at_least": math.inf},
+        ],
+        "seeds": 4,
+        "runs": 70,
+        "error_rate": 0.05,
+        "tolerance": 0.01,
+        "raced": {"mine, lr 0.1": [0.5, 0.4]},
+        "found": {"mine": 0.1},
+        "learning_rates": {"mine": [{"lr": 0.1, "loss": 0.5}]},
+        "lines": {"torch": "import"},
+    }
+    empty = Answer("failed", "nothing").to_dict()
+    unknown = ("pick", "challenger", "baseline", "ratio", "steps_saved")
+    assert [empty[name] for name in unknown] == [None] * 5
+    assert "difference" in Answer("failed", "nothing", scale="linear").to_dict()
+
+
+def test_an_answer_in_words_has_a_line_for_each_fact() -> None:
+    answer = replace(
+        BETTER,
+        challenger=replace(MINE, at_edge=True),
+        steps_saved=Estimate(0.25, 0.1, 0.4),
+        leader="mine, lr 0.1",
+        undecided=("other, lr 1",),
+        dropped=(Dropped("bad, lr 1", 3),),
+        seeds=4,
+        lines={"torch": "one\ntwo"},
+    )
+    assert answer_in_words(answer).splitlines() == [
+        answer.verdict,
+        "Loss ratio on 10 fresh seeds: 0.8 [0.7, 0.9] (95 % interval).",
+        "Share of the steps saved: 0.25 [0.1, 0.4].",
+        "Not distinguishable from mine, lr 0.1 with 4 seeds: other, lr 1.",
+        "Dropped: bad, lr 1 diverged.",
+        "The learning rate of mine is at the edge of what was tried.",
+        "70 runs; one method is left in the race; all statements of the race together are wrong with probability at "
+        "most 0.05.",
+        "",
+        "torch:",
+        "    one",
+        "    two",
+    ]
+    plain = answer_in_words(replace(BETTER, steps_saved=Estimate(0.0, -0.1, 0.1))).splitlines()
+    assert len(plain) == 3  # nothing is saved, undecided, dropped or at an edge
+    difference = replace(BETTER, scale="linear", ratio=Estimate(-0.5, -0.6, -0.4, 7))
+    assert answer_in_words(difference).splitlines()[1].startswith("Loss difference on 7 fresh seeds: -0.5 [-0.6, -0.4]")
+    for status in ("failed", "interrupted"):
+        text = answer_in_words(Answer(status, "why", runs=3))  # type: ignore[arg-type]
+        assert text == f"{status.capitalize()} after 3 runs: why."
+
+
+# --- the course in words ---------------------------------------------------------------------------------------------
+
+TRIALS = (Trial("a", 0, 0, "search"), Trial("a", 0, 1, "search"))
+SEARCHES = {"a": Found({}, frozenset({0}), 0), "b": Found({4: 1}, frozenset({0}), 0)}
+RACE = Standing(
+    4,
+    ("a", "b", "c", "d", "e"),
+    (Dropped("x", 4, "a", 0.1, 0.2), Dropped("y", 3, "a", 0.1, 0.2)),
+    {"a": 0.0, "b": 0.0953, "c": 0.1823, "d": 0.2624},
+    {"a": 6},
+)
+
+
+@pytest.mark.parametrize(
+    ("course", "line"),
+    [
+        (
+            Course("search", TRIALS, SEARCHES),
+            "Search for learning rates: found a 1; 1 methods to go, 2 runs next.",
+        ),
+        (
+            Course("search", TRIALS, {"b": SEARCHES["b"]}),
+            "Search for learning rates: 1 methods to go, 2 runs next.",
+        ),
+        (
+            Course("refine", TRIALS, {}, None, Configuration("a", 0), Configuration("b", -4)),
+            "Learning rates near a, lr 1 and b, lr 0.1, on more seeds: 2 runs next.",
+        ),
+        (Course("fresh", TRIALS, {}, None, Configuration("a", 0)), "Fresh seeds for a, lr 1: 2 runs next."),
+        (Course("race", TRIALS, {}, replace(RACE, seeds=0)), "Race of 5 methods: 2 runs next."),
+        (
+            Course("race", TRIALS, {}, RACE),
+            "Race after 4 seeds: a leads, then b (+10.0 %), c (+20.0 %), d (+30.0 %) and 1 more; 2 runs next. Dropped: "
+            "x is worse than a by 10.5 % or more (4 seeds).",
+        ),
+        (
+            Course("race", TRIALS, {}, replace(RACE, alive=("a", "e"), dropped=()), scale="linear"),
+            "Race after 4 seeds: a leads, then e (new); 2 runs next.",
+        ),
+        (
+            Course("race", TRIALS, {}, replace(RACE, alive=("a", "b", "c", "d"), dropped=()), scale="linear"),
+            "Race after 4 seeds: a leads, then b (+0.0953), c (+0.1823), d (+0.2624); 2 runs next.",
+        ),
+        (Course("done", (), {}, reason="time is up", runs=12), "Done after 12 runs: time is up."),
+    ],
+)
+def test_a_course_is_told_in_one_line(course: Course, line: str) -> None:
+    assert course_in_words(course) == line
+
+
+def test_a_difference_beyond_any_number_is_any_factor() -> None:
+    assert "by any factor or more" in dropped_in_words(Dropped("x", 4, "a", 50.0, 60.0))
+    assert "by any factor" not in dropped_in_words(Dropped("x", 4, "a", 49.0, 60.0))
+
+
+# --- from runs to an answer ------------------------------------------------------------------------------------------
+
+A, B, C = Configuration("a", 0), Configuration("b", 0), Configuration("c", 0)
+FRESH = 1_000_000
+
+
+def runs_of(configuration: Configuration, *finals: float, first: int = FRESH) -> dict[int, Measured]:
+    return {first + i: Measured(loss, (0.0, 100.0), (2.0, loss)) for i, loss in enumerate(finals)}
+
+
+def course_of(**changes: Any) -> Course:
+    searches = {"a": Found({}, frozenset({0}), 0, at_edge=True), "b": Found({4: 1}, frozenset({0}), 0)}
+    standing = Standing(3, ("a, lr 1", "c, lr 1"), (Dropped("b, lr 1", 3, "a, lr 1"),), {"a, lr 1": 0.0}, {})
+    return replace(Course("done", (), searches, standing, A, B, "answered", "so", 42), **changes)
+
+
+def test_an_answer_is_measured_on_fresh_seeds_paired_and_in_order() -> None:
+    runs = {A: runs_of(A, 1.0, 2.0, 4.0) | runs_of(A, 99.0, first=1000), B: runs_of(B, 2.0, 4.0, 8.0, 16.0)}
+    answer = answer_of(course_of(), runs, Rules(), problem="mlp")
+    assert answer.challenger is not None
+    assert (answer.challenger.final.value, answer.challenger.final.n) == (pytest.approx(2.0), 3)  # the geometric mean
+    assert (answer.challenger.diverged, answer.challenger.at_edge) == (0, True)
+    assert answer.ratio is not None
+    assert (answer.ratio.value, answer.ratio.n) == (pytest.approx(0.5), 3)
+    assert (answer.leader, answer.undecided, answer.seeds, answer.runs) == ("a, lr 1", ("c, lr 1",), 3, 42)
+    assert (answer.found, answer.problem, answer.status, answer.reason) == ({"a": 1.0}, "mlp", "answered", "so")
+    assert answer.raced == {"a, lr 1": (99.0,)}
+    # From 2 at 0 to 1 at 100 it is at 2 at once, and so on: the target is the other's final loss.
+    assert answer.steps_saved is not None
+    assert answer.steps_saved.value == pytest.approx(1.0)
+
+
+def test_an_answer_on_the_linear_scale_is_a_difference() -> None:
+    runs = {A: runs_of(A, -1.0, 2.0, 5.0), B: runs_of(B, 1.0, 4.0, math.inf)}
+    answer = answer_of(course_of(scale="linear"), runs, Rules())
+    assert answer.challenger is not None
+    assert answer.challenger.final.value == pytest.approx(2.0)
+    assert answer.baseline is not None
+    assert (answer.baseline.diverged, answer.baseline.at_edge) == (1, False)
+    assert answer.ratio is not None
+    assert answer.ratio.value == -math.inf
+    assert answer.steps_saved is None  # a run diverged
+
+
+def test_an_answer_without_fresh_runs_has_no_contestant() -> None:
+    answer = answer_of(course_of(standing=None), {A: runs_of(A, 1.0, first=1000)}, Rules())
+    assert (answer.challenger, answer.ratio, answer.raced, answer.leader, answer.seeds) == (None, None, {}, "", 0)
+    assert answer.dropped == ()
+    early = answer_of(course_of(standing=Standing(0, ("a, lr 1",), (), {}, {})), {}, Rules())
+    assert (early.leader, early.undecided) == ("", ())
+
+
+def test_the_race_is_shown_best_first_without_what_refined_learning_rates() -> None:
+    other = Configuration("a", 1)
+    runs = {
+        B: runs_of(B, 3.0, 4.0, first=1000),
+        A: runs_of(A, 1.0, 2.0, first=1000) | runs_of(A, 9.0) | runs_of(A, 7.0, first=0),
+        other: runs_of(other, 5.0, first=1000),
+        C: {},
+    }
+    found = answer_of(course_of(), runs, Rules()).raced
+    assert list(found.items()) == [("a, lr 1", (1.0, 2.0)), ("b, lr 1", (3.0, 4.0))]
+
+
+def test_profiles_are_means_over_the_seeds_of_the_search() -> None:
+    low = Configuration("a", -4)
+    course = course_of(searches={"a": Found({}, frozenset({0, -4}), 0)})
+    runs = {
+        A: runs_of(A, 1.0, 3.0, first=0) | runs_of(A, 99.0, first=1000),
+        low: runs_of(low, 1.0, math.inf, first=0),
+        Configuration("a", 4): runs_of(A, 5.0, first=0),  # not compared by the search
+        B: runs_of(B, 5.0, first=0),
+    }
+    assert answer_of(course, runs, Rules()).profiles == {"a": {0.1: math.inf, 1.0: 2.0}}
+    assert list(answer_of(course, runs, Rules()).profiles["a"]) == [0.1, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("losses", "target", "steps"),
+    [
+        ((4.0, 2.0, 1.0), 4.0, 0.0),  # at or below from the start
+        ((4.0, 2.0, 1.0), 2.0, 10.0),  # at the target is enough
+        ((4.0, 2.0, 1.0), 0.5, 30.0),  # never
+        ((4.0, 2.0, 1.0), 1.25, 25.0),
+        ((1.0, 4.0, 2.0), 2.0, 30.0),  # it does not stay before
+        ((1.0, 4.0, 2.0), 3.0, 20.0),
+    ],
+)
+def test_steps_after_which_a_loss_stays_below(losses: tuple[float, ...], target: float, steps: float) -> None:
+    assert steps_to_stay_below(Measured(0.0, (0.0, 10.0, 30.0), losses), target) == steps
