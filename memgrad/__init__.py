@@ -1,4 +1,25 @@
-"""memgrad: choose, see, simulate and prove how an optimizer remembers past gradients."""
+"""memgrad: choose, see, simulate and prove how an optimizer remembers past gradients.
+
+Where to find what, each package built on those above it::
+
+    memory                  what is remembered: memories, gains, mixtures
+    method                  what a step does with them
+    optim, transforms       methods as optimizers of torch, and as transformations of optax
+    dynamics, theory        continuous time and exact moments; bounds, advice and design
+    problems                what is optimized: objectives, data sets, models
+    experiments             comparing methods: planning, training, storing, results, racing
+    paper                   the paper's experiments, figures and claims, and our own
+    figures, report         pictures; the report on a reproduction
+    explorer, cli           the interactive page; the command line, which `__main__` starts
+
+and what all of them share::
+
+    statistics, tables      intervals and tests over seeds; tables of numbers as files
+    files, user_code        atomic writes; code of the user's, by its name
+    kinds, extras           kinds of arguments; optional dependencies
+    durations, suggestions  durations in words; "did you mean ...?"
+    deprecation             names that moved
+"""
 
 from typing import TYPE_CHECKING
 

@@ -188,6 +188,8 @@ def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:
 
 
 PACKAGES_WITH_ROOMS = [
+    *(".", "memory", "method", "optim", "transforms", "dynamics", "theory", "explorer"),
+    *("problems", "problems/datasets", "problems/objectives"),
     *("experiments", "experiments/planning", "experiments/training", "experiments/training/engines"),
     *("experiments/storing", "experiments/racing", "experiments/measuring", "paper", "paper/language", "report"),
 ]

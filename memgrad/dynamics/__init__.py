@@ -10,9 +10,10 @@ Where to find what::
     discrete                exact moments of the methods themselves, step by step
     risk, spectra           the exact risk of methods on least squares with any spectrum, power laws among them
     exponents               exponents of power laws: predicted, and fitted to curves
+    mixture_flow            mixtures in continuous time
     timewarp, lagrangian    changes of time; the variational origin of memory
-    results, record         what a solution or a simulation returns, and how it is summarized
-    flows                   equations by name
+    results, record         what a solution or a simulation returns; how paths are summarized, and divergence worded
+    flows, quadrature       equations by name; points and weights of integration
 """
 
 from memgrad.extras import require

@@ -1,4 +1,7 @@
-"""The interactive page about memory: one file, built from the sources in `explorer/` at the top of the repository."""
+"""The interactive page about memory: one file, built from the sources in `explorer/` at the top of the repository.
+
+`server` shows it in a browser.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ Where to find what::
 
     method                  `Method` and its weight decay
     named                   the named methods (`adam`, `nesterov`, ...) and their table, `METHODS`
+    schedule                learning rates over the steps: warm-up, decay, floor
     text                    text forms and plain data, in both directions
 """
 

@@ -5,6 +5,7 @@ Where to find what::
     memsgd, memadam         the two optimizers that take the steps
     momentum, named         optimizers with their own options: HeavyBall, Nesterov, AdEMAMix, QHM, AggMo, ADana
     base                    what all optimizers share: groups, state, and the choice of the fastest path
+    options, recall         the checks of options and of the keys of groups; which averages are kept, under which names
     kernels, kernel_guards  torch's fused kernels, and the conditions under which they are correct
     arithmetic, compiled    the same step with plain operations, and with `torch.compile`
     buckets, workspace      parameters that take the same step; what is kept between steps for speed alone
@@ -12,8 +13,8 @@ Where to find what::
     methods                 the table from optimizer classes and their options to `Method`
     reference               every method from its definition, slow and exact
     averaging, from_torch   averages of iterates; continuing a run of a torch optimizer
-    audit                   what an optimizer remembers: observed in `watching`, judged in `evidence`, fitted in
-                            `fitting`, `mixing` and `free_gains`
+    audit                   what an optimizer remembers: `watching` feeds it gradients, `evidence` judges the steps,
+                            `fitting`, `mixing`, `free_gains` and `least_squares` fit memories to them
 """
 
 from memgrad.extras import require

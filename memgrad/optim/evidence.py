@@ -13,13 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from memgrad.optim.fitting import EXACT
-from memgrad.optim.watching import Watched, Watcher
+from memgrad.optim.watching import SIZES, Watched, Watcher
 
 Array = NDArray[np.float64]
 
 ROUNDED = 0.05  # what differs from a weighted sum by more, relative to its size, is not near one
 DECAY = 1e-6  # how accurately a weight decay must explain the observed steps
-SIZES = (1.0, 100.0, 0.01)  # of the gradients, to detect clipping and other thresholds in between
 ZERO, ONE = 0, 1  # columns of the probes
 # How far a sum that is kept in a data type may be from its definition; for other types nothing is claimed.
 PRECISION = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: ROUNDED}

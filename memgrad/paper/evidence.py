@@ -22,7 +22,7 @@ from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
 from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
-from memgrad.paper.rules import Case, Finding, Kind, Status, compare, decided
+from memgrad.paper.rules import BY_HEART, LEAST_SHARE, Case, Finding, Kind, Status, compare, decided
 from memgrad.paper.scales import Scale, tuning_of
 from memgrad.statistics import Estimate, paired_difference
 
@@ -39,12 +39,6 @@ EXAMPLES: Mapping[str, int] = MappingProxyType(
     {"covtype": 464_809, "autoencoder": 60_000, "mlp": 60_000, "cnn": 50_000}
 )
 """The number of examples in the complete training set of each problem."""
-
-LEAST_SHARE: Mapping[str, float] = MappingProxyType({"covtype": 0.1, "autoencoder": 0.01, "mlp": 0.1, "cnn": 0.1})
-"""The share of its training set that a full batch needs to speak for it."""
-
-BY_HEART = 0.01
-"""Full-batch runs whose loss ends below this share of the initial one have memorized their examples."""
 
 
 @final

@@ -19,8 +19,8 @@ from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
 from memgrad.paper.adaptive import DEGREES, RIVALS, all_above_one, degrees_below_both
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
-from memgrad.paper.evidence import EXAMPLES, LEAST_SHARE, weighed
-from memgrad.paper.rules import FAMILY_ERROR, Case, Kind, inside, recompare
+from memgrad.paper.evidence import EXAMPLES, weighed
+from memgrad.paper.rules import FAMILY_ERROR, LEAST_SHARE, Case, Kind, inside, recompare
 from memgrad.paper.scales import POLYADAM, scales
 from memgrad.paper.step_sizes import share_case
 from memgrad.statistics import Estimate, t_quantile

@@ -30,6 +30,12 @@ FAMILY_ERROR = 0.05
 MARGIN = (0.9, 1.1)
 """The ratios of losses that count as equal: 10 % on either side."""
 
+LEAST_SHARE: Mapping[str, float] = MappingProxyType({"covtype": 0.1, "autoencoder": 0.01, "mlp": 0.1, "cnn": 0.1})
+"""The share of its training set that a full batch needs to speak for it."""
+
+BY_HEART = 0.01
+"""Full-batch runs whose loss ends below this share of the initial one have memorized their examples."""
+
 MOST_SEEDS = 1000
 """More seeds than this are not asked for: it would be another experiment."""
 

@@ -9,8 +9,8 @@ Where to find what::
     workloads, lookup       the problems by name, and how a name is looked up, the user's own included
     models, metrics         networks; accuracy and other metrics of their outputs
     problem, passes         `Problem`, and its losses and gradients for one run or many
-    dense                   many dense networks at once, by hand-written gradients
-    check, report, rebuild  `memgrad check`: the checks, their results, and building a problem again
+    dense, transformer      many dense networks, or small language models, at once, by hand-written gradients
+    check, report, rebuild  `memgrad check`: the checks, their results, and building a problem twice to compare
     kinds                   arrays of numpy and torch, from one formula
 """
 

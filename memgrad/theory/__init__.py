@@ -9,6 +9,7 @@ Where to find what::
     registry                the table of all bounds; a new one needs a line there
     bound                   `Bound` itself, and the checks of assumptions
     quantities              the arguments of bounds: what each means, and its domain
+    design, adjoint         the best memory and gain for a spectrum and a number of steps; gradients for that search
     advice, tables          what the bounds recommend; the paper's tables of rates
 """
 

@@ -254,7 +254,7 @@ def test_tuning_that_fails_says_how_many_runs_and_why(store: Store) -> None:
 
 @pytest.mark.usefixtures("known")
 def test_a_budget_of_time_leaves_what_the_answer_needs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    trains = tuning._Training(SPEC, store, Scripted(script_of(race_loss)), Heard(), 0, None, 120.0, None)
+    trains = tuning._Training(SPEC, store, Scripted(script_of(race_loss)), Heard(), 0, {})
     assert trains.pace == 0.0
     trials = [Trial("S", 0, seed, "search") for seed in (0, 1)]
     assert trains.missing(trials) == 2

@@ -73,12 +73,22 @@ BETTER = Answer("answered", "one method is left in the race", MINE, BASE, Estima
         (
             {"ratio": Estimate(math.inf), "challenger": replace(MINE, diverged=2)},
             BASE,
-            "mine at lr 0.1 diverged on 2 of 10 fresh seeds: lower its learning rate.",
+            "Use base at lr 0.01: mine at lr 0.1 diverged on 2 of 10 fresh seeds.",
         ),
         (
             {"ratio": Estimate(0.0), "baseline": replace(BASE, diverged=3)},
-            replace(BASE, diverged=3),
-            "base at lr 0.01 diverged on 3 of 10 fresh seeds: lower its learning rate.",
+            MINE,
+            "Use mine at lr 0.1: base at lr 0.01 diverged on 3 of 10 fresh seeds.",
+        ),
+        (
+            {
+                "ratio": Estimate(math.nan),
+                "challenger": replace(MINE, diverged=2),
+                "baseline": replace(BASE, diverged=1),
+            },
+            None,
+            "No answer: mine at lr 0.1 diverged on 2 of 10 fresh seeds and base at lr 0.01 diverged on 1 of 10 fresh "
+            "seeds. Lower their learning rates.",
         ),
         ({"baseline": None, "ratio": None}, MINE, "Use mine at lr 0.1: all others diverged."),
         ({"challenger": None, "ratio": None}, BASE, "Use base at lr 0.01: all others diverged."),

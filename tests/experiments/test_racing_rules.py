@@ -16,9 +16,9 @@ from memgrad.experiments.racing.candidates import Candidate, Configuration, chec
 from memgrad.experiments.racing.course import Course, Trial, follow
 from memgrad.experiments.racing.learning_rates import Search
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate, portfolio
-from memgrad.experiments.racing.repeat import to_toml
 from memgrad.experiments.racing.sequential import Dropped, Entrant, Rules, race
 from memgrad.experiments.racing.tuner import FORMAT, Tuner, measured
+from memgrad.experiments.racing.words import to_toml
 
 # --- what is told ----------------------------------------------------------------------------------------------------
 

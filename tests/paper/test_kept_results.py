@@ -14,7 +14,7 @@ from tiny_runs import chunk_from, run_of
 from memgrad.experiments.driver import Outcome
 from memgrad.experiments.storing.store import Store
 from memgrad.memory.passport import Progress
-from memgrad.paper import guarantees, odes, power_laws, published, synthetic, verdicts
+from memgrad.paper import guarantees, odes, power_laws, published, smoothing, verdicts
 from memgrad.paper.claims import BEYOND, Claim, FirstVersion, Verdict
 from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.ledger import Ledger, source_digest
@@ -81,7 +81,7 @@ def test_a_stage_of_nothing_is_at_its_beginning() -> None:
             [(0, 4), (1, 4), (2, 4), (3, 4)],
         ),
         (
-            lambda progress: synthetic.p_verification(SmoothingSettings(steps=150, runs=2), progress=progress),
+            lambda progress: smoothing.p_verification(SmoothingSettings(steps=150, runs=2), progress=progress),
             [(0, 150), (100, 150)],
         ),
         (lambda progress: power_laws.measure(None, progress, steps=50), [(i, 4) for i in range(1, 5)]),

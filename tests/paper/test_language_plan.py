@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +11,10 @@ import numpy as np
 import pytest
 
 from memgrad.experiments.planning.spec import Spec
-from memgrad.paper.claims import Claim
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.claims import CLAIMS, Finding, LanguageVerdict, _saving, findings, verdicts
-from memgrad.paper.language.running import compared, write_board
+from memgrad.paper.language.beside import others, workload
+from memgrad.paper.language.board import board
+from memgrad.paper.language.claims import CLAIMS, Finding, _saving, findings, verdicts
 from memgrad.paper.language.stages import ADAMW, MIXTURE, AdamWSetting, Grid, MixtureSetting, Stages, Winners
 from memgrad.paper.language.study import Study, Unfinished, log_difference, p_below_zero
 from memgrad.statistics import Estimate
@@ -86,7 +85,7 @@ def test_the_larger_model_gives_the_mixture_fewer_steps() -> None:
 
 
 def test_a_workload_has_smaller_rates_for_methods_with_longer_steps() -> None:
-    spec = Stages("laptop").workload("fashion-mlp")
+    spec = workload(Stages("laptop"), "fashion-mlp")
     assert spec.tuning_seeds == [100, 101]
     assert not spec.sample
     adam = [5e-4, 1e-3, 2e-3, 4e-3]
@@ -105,17 +104,17 @@ def test_a_workload_has_smaller_rates_for_methods_with_longer_steps() -> None:
     assert spec.method("HB").recipe["momentum"] == 0.9
     tried = [spec.method(name).grid for name in ("mixture", "mixture over squares")]
     assert tried == [{"memory": ["inst + (1+k)^0.25*poly:8", "inst + poly:8"]}] * 2
-    rehearsed = Stages("quick").workload("fashion-mlp")
+    rehearsed = workload(Stages("quick"), "fashion-mlp")
     assert (rehearsed.steps, rehearsed.sample, rehearsed.seed_numbers) == (20, True, (200, 201, 202))
 
 
 def test_other_methods_are_tuned_at_the_short_horizon_beside_the_winners() -> None:
-    spec = Stages("laptop").others(WINNERS)
+    spec = others(Stages("laptop"), WINNERS)
     assert (spec.steps, spec.tuning_seeds) == (1500, [100, 101, 102])
     assert [method.name for method in spec.methods][:4] == [ADAMW, MIXTURE, "AdEMAMix", "NAdam"]
     assert spec.method("AdEMAMix").recipe["ramp"] == 1500
     assert spec.method("SGD").step_sizes == (0.25, 0.5, 1.0, 2.0)
-    few = Stages("quick").others(WINNERS)
+    few = others(Stages("quick"), WINNERS)
     assert (few.method("SGD").step_sizes, few.method("AdEMAMix").recipe["ramp"]) == ((0.5, 1.0), 40)
     assert few.method("Nesterov").grid == {"momentum": [0.8]}
 
@@ -257,21 +256,8 @@ def test_a_claim_without_results_says_what_is_missing_and_others_are_left_out(tm
         "L2": ((), "lm-tune-short is missing"),
         "L6": ((), "lm-tune-short is missing"),
     }
-    assert compared(["others", "workloads"], scale="quick", find=unfinished) == {}
-
-
-def test_a_board_has_verdicts_and_comparisons(tmp_path: Path) -> None:
-    claim = Claim("L0", "here", "a statement", "a rule")
-    verdict = LanguageVerdict(Finding(claim, (Estimate(math.inf, name="a"),)), "reported", "so", "quick")
-    row: Any = SimpleNamespace(to_dict=lambda: {"method": "SGD"})
-    path = write_board([verdict], {"others": [row]}, tmp_path / "board.json")
-    board = json.loads(path.read_text())
-    assert board["verdicts"] == [
-        {"id": "L0", "statement": "a statement", "rule": "a rule", "outcome": "reported", "reason": "so"}
-        | {"numbers": [{"name": "a", "value": None, "low": None, "high": None}], "scale": "quick"}
-    ]
-    assert board["compared"] == {"others": [{"method": "SGD"}]}
-    assert board["about"]
+    compared = board(Study(Stages("quick"), unfinished), ["others", "workloads"])["compared"]
+    assert compared == dict.fromkeys(["others", "covtype-softmax", "fashion-mlp", "mnist-autoencoder", "cifar10-cnn"])
 
 
 # --- what a study asks for -------------------------------------------------------------------------------------------
@@ -282,9 +268,10 @@ def test_a_study_asks_for_each_experiment_with_what_was_selected(monkeypatch: py
     study = Study(Stages("laptop"), lambda spec: asked.append(spec) or spec)  # type: ignore[arg-type, return-value]
     vars(study).update(short=(of.first_grid("laptop"), WINNERS), long=WINNERS)  # as if it was tuned
     study.at_long((0.8,), "shakespeare"), study.at_long((0.8, 0.75))
-    for name in ("at_short", "ablations", "large", "others"):
+    for name in ("at_short", "ablations", "large"):
         assert getattr(study, name) is asked[-1]
-    study.with_batch(64), study.workload("fashion-mlp")
+    study.find(others(study.stages, study.short[1]))
+    study.with_batch(64), study.find(workload(study.stages, "fashion-mlp"))
     assert [(spec.name, spec.steps) for spec in asked] == [
         ("lm-test-long-shakespeare", 6000),
         ("lm-test-long", 6000),
@@ -309,7 +296,7 @@ def test_shares_are_tested_in_order_until_one_fails(monkeypatch: pytest.MonkeyPa
             logs = {ADAMW: np.zeros(4), of.share_name(shares[-1]): below if len(shares) < 3 else level}
             return SimpleNamespace(final=lambda method, metric: np.exp(logs[method]))
 
-    found = Study.savings(Known(), "shakespeare")  # type: ignore[arg-type]
+    found = Study.savings(Known(), 0.01, "shakespeare")  # type: ignore[arg-type]
     assert list(found) == [0.8, 0.75, 0.7]
     assert asked == [((0.8,), "shakespeare"), ((0.8, 0.75), "shakespeare"), ((0.8, 0.75, 0.7), "shakespeare")]
     assert found[0.75] == pytest.approx(below)

@@ -32,7 +32,7 @@ from memgrad.paper.settings import (
     SmoothingSettings,
     TimeWarpSettings,
 )
-from memgrad.paper.synthetic import p_verification
+from memgrad.paper.smoothing import p_verification
 from memgrad.problems.objectives import Quadratic
 
 SU = r"$\nabla^2 f$ = diag(0.04, 0.01), $X(0)$ = (1, 1)"

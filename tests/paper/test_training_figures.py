@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from memgrad.figures import TrainingPanel
-from memgrad.paper import training
+from memgrad.paper import training_figures
 from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.evidence import Evidence
 from memgrad.statistics import Estimate
@@ -33,7 +33,7 @@ class Shown:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.rows: dict[str, Any] = {}
         self.options: dict[str, Any] = {}
-        monkeypatch.setattr(training.figures, name, self)
+        monkeypatch.setattr(training_figures.figures, name, self)
 
     def __call__(self, rows: dict[str, Any], **options: Any) -> Figure:
         self.rows, self.options = rows, options
@@ -47,10 +47,10 @@ class Shown:
 @pytest.mark.parametrize(
     ("draw", "figure", "titles", "ylabel", "share"),
     [
-        (training.loss, "results", TITLES, "loss", False),
-        (training.gradient_norm, "gradnorm", TITLES, "full gradient norm", False),
-        (training.accuracy, "acc", [TITLES[0], *TITLES[2:]], "training accuracy", True),
-        (training.step_norm, "stepnorm", TITLES, "step norm", False),
+        (training_figures.loss, "results", TITLES, "loss", False),
+        (training_figures.gradient_norm, "gradnorm", TITLES, "full gradient norm", False),
+        (training_figures.accuracy, "acc", [TITLES[0], *TITLES[2:]], "training accuracy", True),
+        (training_figures.step_norm, "stepnorm", TITLES, "step norm", False),
     ],
 )
 def test_a_figure_over_iterations_has_a_panel_for_each_problem_and_setting(
@@ -77,8 +77,8 @@ def test_bands_are_means_with_students_intervals_of_logarithms_and_of_shares(
     evidence: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for draw, metric, there, back in (
-        (training.loss, "loss", np.log, np.exp),
-        (training.accuracy, "accuracy", *[np.asarray] * 2),
+        (training_figures.loss, "loss", np.log, np.exp),
+        (training_figures.accuracy, "accuracy", *[np.asarray] * 2),
     ):
         shown = Shown(monkeypatch, "training_curves")
         _, columns = draw(evidence.only(FIGURES["acc"].needs))
@@ -98,7 +98,7 @@ def test_ratios_below_panels_are_paired_by_seed_at_the_steps_that_both_have(
     evidence: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = Shown(monkeypatch, "training_curves")
-    _, columns = training.loss(evidence.only(FIGURES["results"].needs))
+    _, columns = training_figures.loss(evidence.only(FIGURES["results"].needs))
     band = shown.panels["mini batch: FashionMNIST MLP"].ratios["HB, SGD's lr"]
     mine, other = (evidence["mlp-mini"].curve(method, "loss", lr=0.05).values for method in ("HB", "SGD"))
     assert band.mean == pytest.approx(stats.gmean(mine / other, axis=1))
@@ -114,23 +114,23 @@ def test_a_panel_says_what_was_measured_on_few_examples(monkeypatch: pytest.Monk
     ):
         for each in whole.results.values():
             each.spec = each.spec.model_copy(update={"sample": False, "examples": None} | sample)
-        training.gradient_norm(whole)
+        training_figures.gradient_norm(whole)
         assert shown.panels["mini batch: FashionMNIST MLP"].note.splitlines()[1] == said
 
 
 def test_a_metric_that_was_not_measured_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(monkeypatch, "training_curves")
-    _, columns = training.accuracy(evidence_of(names=["mlp-mini"], metrics=["loss"]))
+    _, columns = training_figures.accuracy(evidence_of(names=["mlp-mini"], metrics=["loss"]))
     panel = shown.panels["mini batch: FashionMNIST MLP"]
     assert (panel.bands, panel.note) == ({}, "not measured\nat the scale\nlaptop")
-    assert {name: len(column) for name, column in columns.items()} == dict.fromkeys(training._Table.NAMES, 0)
+    assert {name: len(column) for name, column in columns.items()} == dict.fromkeys(training_figures._Table.NAMES, 0)
 
 
 def test_adaptive_methods_stand_side_by_side_with_their_step_sizes(
     evidence: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = Shown(monkeypatch, "training_curves")
-    training.adaptive(evidence.only(["polyadam"]))
+    training_figures.adaptive(evidence.only(["polyadam"]))
     [row] = shown.rows.values()
     assert [(panel.title, panel.share, panel.note) for panel in row] == [
         ("loss", False, ""),
@@ -145,7 +145,7 @@ def test_step_sizes_show_finals_with_the_selected_and_the_papers(monkeypatch: py
     gone = lambda name, method, lr, seed: (method, lr, seed) == ("HB", 1.0, 2)  # noqa: E731
     evidence = evidence_of(names=["autoencoder-mini", "mlp-mini"], diverged=gone)
     shown = Shown(monkeypatch, "training_curves")
-    _, columns = training.step_sizes(evidence)
+    _, columns = training_figures.step_sizes(evidence)
     first, second = shown.rows["mini batch"]
     assert (first.verticals, second.verticals) == ({"SGD": 0.05, "HB": 0.005}, {})
     assert (first.title, first.note) == ("MNIST Autoencoder", "4 seeds")
@@ -163,7 +163,7 @@ def test_step_sizes_show_finals_with_the_selected_and_the_papers(monkeypatch: py
 
 def test_the_steps_of_one_seed_are_said_in_the_singular(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(monkeypatch, "training_curves")
-    training.step_sizes(evidence_of(names=["mlp-mini"], seeds=1))
+    training_figures.step_sizes(evidence_of(names=["mlp-mini"], seeds=1))
     assert shown.panels["mini batch: FashionMNIST MLP"].note == "1 seed"
 
 
@@ -172,7 +172,7 @@ def test_ratios_are_final_losses_beside_those_of_sgd(monkeypatch: pytest.MonkeyP
         return usual_loss(name, "SGD", 0.05, seed, share) * (0.5 if method == "MemSGD p=2" else 1.0)
 
     shown = Shown(monkeypatch, "ratios")
-    _, columns = training.ratios(evidence_of(names=["mlp-full"], loss=half))
+    _, columns = training_figures.ratios(evidence_of(names=["mlp-full"], loss=half))
     found = shown.rows["full batch"]["FashionMNIST MLP"]
     assert list(found) == ["HB", "MemSGD p=2", "MemSGD p=4", "MemSGD p=100", "MemSGD p=e"]
     assert isinstance(found["HB"], Estimate)
@@ -185,30 +185,32 @@ def test_ratios_are_final_losses_beside_those_of_sgd(monkeypatch: pytest.MonkeyP
 
 def test_a_rehearsal_warns_on_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(monkeypatch, "training_curves")
-    training.loss(evidence_of(REHEARSAL, names=["mlp-full"]))
+    training_figures.loss(evidence_of(REHEARSAL, names=["mlp-full"]))
     assert shown.options["warning"] == "Rehearsal on samples: it decides nothing"
     assert list(shown.rows) == ["mini batch", "full batch"]
     assert shown.rows["mini batch"] == []
 
 
 def test_curves_have_labels_methods_and_step_sizes() -> None:
-    found = training._shown(results_of("mlp-mini"))
+    found = training_figures._shown(results_of("mlp-mini"))
     best = {"HB": 0.005}
     expected = [(label, label.split(",")[0], best.get(label.split(",")[0], 0.05)) for label in METHODS[:-1]]
     assert found == [*expected, ("HB, SGD's lr", "HB", 0.05)]
     apart = results_of("mlp-mini", step_sizes={"HB": [0.005, 0.001]})
-    assert [label for label, *_ in training._shown(apart)] == METHODS[:-1]  # SGD's step size was not tried for HB
-    assert [training._is_extra(name) for name in ("SGD", "SGD (tuning)", "HB, SGD's lr")] == [False, True, True]
+    assert [label for label, *_ in training_figures._shown(apart)] == METHODS[
+        :-1
+    ]  # SGD's step size was not tried for HB
+    assert [training_figures._is_extra(name) for name in ("SGD", "SGD (tuning)", "HB, SGD's lr")] == [False, True, True]
 
 
 def test_reconstructions_are_rows_of_pictures_and_their_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(monkeypatch, "reconstructed")
     shape = (2, 3, 3)
-    monkeypatch.setattr(training, "_pictures", lambda results, method, lr, wanted: np.full(wanted, lr))
+    monkeypatch.setattr(training_figures, "_pictures", lambda results, method, lr, wanted: np.full(wanted, lr))
     evidence = dataclasses.replace(
         evidence_of(names=["autoencoder-mini"]), originals=lambda: np.arange(18).reshape(shape) / 17
     )
-    _, columns = training.reconstructions(evidence)
+    _, columns = training_figures.reconstructions(evidence)
     assert list(shown.rows) == ["original", *METHODS]
     assert shown.rows["HB, best lr"].tolist() == np.full(shape, 0.005).tolist()
     assert shown.options["caption"].startswith("laptop: test examples, runs with the seed 0, autoencoder-mini 4 seeds")
@@ -221,7 +223,7 @@ def test_reconstructions_are_rows_of_pictures_and_their_pixels(monkeypatch: pyte
 
 def test_pictures_of_a_run_that_diverged_are_gray_and_missing_ones_are_told() -> None:
     results = results_of("autoencoder-mini", diverged=lambda name, method, lr, seed: method == "SGD" and lr == 1.0)
-    assert training._pictures(results, "SGD", 1.0, (1, 2, 2)).tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert training_figures._pictures(results, "SGD", 1.0, (1, 2, 2)).tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
     with pytest.raises(LookupError, match="the rows of SGD have no pictures"):
-        training._pictures(results, "SGD", 0.05, (1, 2, 2))
+        training_figures._pictures(results, "SGD", 0.05, (1, 2, 2))
     assert math.isfinite(results.selected_lr("SGD"))

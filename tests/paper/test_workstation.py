@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memgrad.paper.evidence import EXAMPLES, LEAST_SHARE, METHODS
+from memgrad.paper.evidence import EXAMPLES, METHODS
+from memgrad.paper.rules import LEAST_SHARE
 from memgrad.paper.scales import EXPERIMENTS, GRID, HB_AT_SGDS, PROBLEMS, experiment, in_training_order, tuning_of
 
 APART = [name for name in EXPERIMENTS if not name.startswith("covtype")]

@@ -12,7 +12,7 @@ import numpy as np
 from memgrad.kinds import Array
 from memgrad.paper.claims import Claim
 from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SECOND_TEXT, share_name
-from memgrad.paper.language.study import LEVEL, Study, Unfinished, log_difference, p_below_zero
+from memgrad.paper.language.study import Study, Unfinished, log_difference, p_below_zero
 from memgrad.paper.rules import corrected
 from memgrad.statistics import Estimate, interval
 
@@ -62,6 +62,9 @@ CLAIMS: Mapping[str, Claim] = MappingProxyType(
 )
 """The claims by their id; Holm over L1 to L4 at 1 %."""
 
+LEVEL = 0.01
+"""The probability with which any of L1 to L4 may be confirmed although none is true."""
+
 TESTED = ("L1", "L2", "L3", "L4")
 """The claims with a rule, which are corrected together."""
 
@@ -98,7 +101,7 @@ def _found(name: str, numbers: Sequence[Estimate], differences: Array, remark: s
 
 def l1(study: Study) -> Finding:
     """Fewer steps."""
-    return _saving("L1", study.savings())
+    return _saving("L1", study.savings(LEVEL))
 
 
 def _saving(name: str, found: Mapping[float, Array]) -> Finding:
@@ -134,7 +137,7 @@ def l3(study: Study) -> Finding:
 
 def l4(study: Study) -> Finding:
     """A second text."""
-    found = _saving("L4", study.savings(SECOND_TEXT))
+    found = _saving("L4", study.savings(LEVEL, SECOND_TEXT))
     if study.stages.own.get("sample"):
         return replace(found, remark=f"{found.remark}, on the same text: there is a sample of one only")
     return found

@@ -15,6 +15,7 @@ from memgrad.figures.ratios import ratios
 from memgrad.figures.style import save
 from memgrad.figures.training import Band
 from memgrad.paper.language.beside import OTHERS, WORKLOADS
+from memgrad.paper.language.claims import LEVEL
 from memgrad.paper.language.savings import over_batch, over_horizon
 from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SAVINGS, SECOND_TEXT, batch_size, share_name
 from memgrad.paper.language.study import Study, Unfinished, final_logs, log_difference
@@ -117,8 +118,8 @@ def _differences(study: Study) -> dict[str, Band]:
 def _shares(study: Study) -> dict[str, dict[float, Estimate]]:
     """The ratios by share of the steps: those of the first text, and of the second one if it is complete."""
     found = {FIRST_TEXT: {1.0: interval(log_difference(study.at_long((1.0,)), MIXTURE, ADAMW)).exp()}}
-    found[FIRST_TEXT] |= {share: interval(each).exp() for share, each in study.savings().items()}
-    second = _known(lambda: study.savings(SECOND_TEXT))
+    found[FIRST_TEXT] |= {share: interval(each).exp() for share, each in study.savings(LEVEL).items()}
+    second = _known(lambda: study.savings(LEVEL, SECOND_TEXT))
     if second and not study.stages.own.get("sample"):  # there is a sample of one text only
         found[SECOND_TEXT] = {share: interval(each).exp() for share, each in second.items()}
     return found

@@ -19,9 +19,6 @@ from memgrad.paper.rules import mean_and_error, p_below
 Find = Callable[[Spec], Results]
 """The complete results of an experiment; raises `Unfinished` if there are none."""
 
-LEVEL = 0.01
-"""The probability with which any of L1 to L4 may be confirmed although none is true."""
-
 
 class Unfinished(LookupError):  # noqa: N818  # it reports a state, not an error
     """An experiment is not complete."""
@@ -90,16 +87,16 @@ class Study:
         """AdamW, and the mixture with fewer steps, on a larger model."""
         return self.find(self.stages.large(self.long))
 
-    def savings(self, text: str | None = None) -> dict[float, Array]:
+    def savings(self, level: float, text: str | None = None) -> dict[float, Array]:
         """The log loss of the mixture with a share of the steps minus AdamW's, by the share: as far as the order goes.
 
-        The shares are tested in a fixed order, until one fails.
+        The shares are tested in a fixed order, until one fails at the level.
         """
         found: dict[float, Array] = {}
         for i, share in enumerate(SAVINGS):
             results = self.at_long(SAVINGS[: i + 1], text)
             found[share] = log_difference(results, of.share_name(share), ADAMW)
-            if not is_below(found[share], LEVEL):
+            if not is_below(found[share], level):
                 break
         return found
 

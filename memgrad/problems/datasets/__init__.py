@@ -2,6 +2,17 @@
 
 And texts, for language models: `load_text`.
 
+Where to find what::
+
+    catalogue, texts        the tables of data sets and of texts; a new one goes there
+    dataset, canonical      `DataSet`, and the form in which its arrays are compared with their SHA-256
+    sources                 where a data set may come from, in which order, and what is said if nothing has it
+    download, packages      files from their addresses, and from packages of registries
+    cache                   the folder of complete data sets, and its upkeep
+    formats, decode         decoders of file formats; which files a data set consists of
+    archives, pickles       archives, and CIFAR-10's pickles read without running code
+    embed                   how the samples are made
+
 Example:
     >>> from memgrad.problems import datasets
     >>> data = datasets.load("covtype", sample=True)

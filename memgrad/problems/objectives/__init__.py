@@ -1,4 +1,12 @@
-"""Functions to minimize, with their gradients, Hessians, minimizers, constants and noise. numpy and torch alike."""
+"""Functions to minimize, with their gradients, Hessians, minimizers, constants and noise. numpy and torch alike.
+
+Where to find what::
+
+    base                    `Objective`: what every function provides
+    formulas                test functions with a formula
+    regression              least squares, logistic regression and their like, from data
+    text                    text forms, and the table of functions by name
+"""
 
 from memgrad.problems.objectives.base import Objective
 from memgrad.problems.objectives.formulas import SU, ConstantGradient, Huber, LogCosh, Quadratic, Quartic
