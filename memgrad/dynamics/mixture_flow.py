@@ -152,7 +152,7 @@ class MixtureFlow(Equation):
 
     # --- simulated paths ---------------------------------------------------------------------------------------------
 
-    def paths(
+    def _paths(
         self,
         x0: Array,
         stops: NDArray[np.int64],

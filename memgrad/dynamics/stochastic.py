@@ -152,7 +152,7 @@ def simulate_together(
             )
         _refuse_more_than(memory_limit, 1, paths, x.shape[1], len(grid.stops), keep_paths)
         recorder = Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths)
-        return (mixtures[0].paths(x, grid.stops, grid.dt, seed, recorder, progress),)
+        return (mixtures[0]._paths(x, grid.stops, grid.dt, seed, recorder, progress),)
     integrators = together(tuple(equations), x, grid.dt, scheme, start)
     _refuse_more_than(memory_limit, len(equations), paths, x.shape[1], len(grid.stops), keep_paths)
     recorders = [Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths) for _ in equations]

@@ -315,7 +315,8 @@ def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any
         found = np.asarray(table, index.dtype)[place.astype(np.int64)]
         return np.where(inside, found, index.dtype.type(beyond))[()]
     if hasattr(index, "new_tensor"):
-        found = xp.take(index.new_tensor(table), place.to(xp.int64))
+        # Not `take`, which inductor turns into an index that is a Python number and cannot compile.
+        found = xp.index_select(index.new_tensor(table), 0, place.to(xp.int64).flatten()).reshape(place.shape)
     else:
         found = xp.take(xp.asarray(table, dtype=index.dtype), place.astype(xp.int32))
     return xp.where(inside, found, index * 0.0 + beyond)

@@ -56,15 +56,12 @@ class NamedMethod(MemoryOptimizer):
         super()._check_group(group)
 
     def _look_up(self, group: Group) -> None:
-        if torch.compiler.is_compiling():
+        given, derived = self._last_derived.get(id(group), (None, {}))
+        for name, value in derived.items():
+            if group[name] != value:
+                self._refuse_overwritten(group, name)
+        if self._given(group) != given:
             self._derive(group)
-        else:
-            given, derived = self._last_derived.get(id(group), (None, {}))
-            for name, value in derived.items():
-                if group[name] != value:
-                    self._refuse_overwritten(group, name)
-            if self._given(group) != given:
-                self._derive(group)
         super()._look_up(group)
 
     def _refuse_overwritten(self, group: Group, name: str) -> None:

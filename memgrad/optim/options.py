@@ -98,9 +98,14 @@ def state_dtype(owner: str, group: Group) -> torch.dtype | None:
     return None if name is None else getattr(torch, name)
 
 
-@lru_cache(maxsize=256)
 def decay_of(text: str) -> WeightDecay:
     """The weight decay with this text form, such as `independent=4/t`."""
+    # `torch.compile` traces through a cache and warns about it; what is compiled reads the text only once.
+    return parse_decay(text, text) if torch.compiler.is_compiling() else _known_decay(text)
+
+
+@lru_cache(maxsize=256)
+def _known_decay(text: str) -> WeightDecay:
     return parse_decay(text, text)
 
 

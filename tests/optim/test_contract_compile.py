@@ -17,7 +17,7 @@ STEPS = 10
 # in its own SGD and Adam.
 SHAPES = ((1,), (5,), (3, 4))
 FAST = {("MemSGD poly:2", False), ("MemSGD poly:2", True), ("MemAdam", False), ("Nesterov viscosity", False)}
-FAST |= {("MemSGD mixture", False), ("MemAdam growing", True)}
+FAST |= {("MemSGD mixture", False), ("MemAdam growing", True), ("ADana", False), ("AdEMAMix", True)}
 
 # eager traces by Dynamo alone; aot_eager functionalises as well, and has been wrong where eager was right.
 CASES = [
