@@ -133,7 +133,8 @@ def interval(samples: ArrayLike, *, quantile: float | None = None, name: str = "
     if n == 0:
         return Estimate(math.nan, name=name)
     if n == 1 or not np.isfinite(x).all():
-        return Estimate(_mean(x), n=n, name=name)
+        with np.errstate(invalid="ignore"):
+            return Estimate(float(x.mean()), n=n, name=name)
     if (x == x[0]).all():  # the mean of equal numbers is rounded, and its spread would not be 0
         same = float(x[0])
         return Estimate(same, same, same, n, name)
@@ -255,11 +256,6 @@ def _difference(a: ArrayLike, b: ArrayLike) -> Array:
         raise ValueError(f"paired samples must have the same length, got {len(x)} and {len(y)}.")
     with np.errstate(invalid="ignore"):  # inf - inf is nan, as it should be
         return np.asarray(x - y)
-
-
-def _mean(x: Array) -> float:
-    with np.errstate(invalid="ignore"):
-        return float(x.mean())
 
 
 def _vector(samples: ArrayLike) -> Array:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, NoReturn, final
 
 
@@ -80,8 +80,8 @@ class Reference:
             return Path(self.place).read_bytes()
         with importable(self.folder):
             found = importlib.util.find_spec(self.place)
-        is_text = found is not None and found.origin is not None and found.origin.endswith(".py")
-        return Path(str(found.origin)).read_bytes() if found is not None and is_text else None
+        origin = "" if found is None else found.origin or ""
+        return Path(origin).read_bytes() if origin.endswith(".py") else None
 
     def module_name(self, digest: str) -> str:
         """The name of its module in `sys.modules`: a file with another source is another module."""
@@ -162,29 +162,17 @@ def _run_file(what: str, reference: Reference, digest: str | None, fresh: bool) 
     if not fresh and name in sys.modules:
         return sys.modules[name]
     path = str(Path(reference.place).resolve())
-    spec = importlib.util.spec_from_file_location(name, path, loader=_AsRead(name, path, source))
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
     assert spec is not None  # it has a loader
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # workers and classes find it again under its name
     try:
-        spec.loader.exec_module(module)
+        # The text that was digested, because Python's cache of compiled files misses a change within a second.
+        exec(compile(source, path, "exec", dont_inherit=True), vars(module))  # noqa: S102  # the user asked for it
     except BaseException:
         del sys.modules[name]
         raise
     return module
-
-
-class _AsRead(SourceFileLoader):
-    """Runs the text that was digested: Python's cache of compiled files misses a change within a second."""
-
-    def __init__(self, name: str, path: str, source: bytes) -> None:
-        super().__init__(name, path)
-        self._source = source
-
-    def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = self.source_to_code(self._source, self.path)
-        return code
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
@@ -197,8 +185,11 @@ def contained() -> Iterator[None]:
         yield
     except (Exception, KeyboardInterrupt, GeneratorExit):  # Ctrl-C is the user's, not the code's
         raise
+    except SystemExit as error:
+        code = "" if error.code is None else repr(error.code)
+        raise EndedProcessError(f"it called sys.exit({code})") from error
     except BaseException as error:
-        raise EndedProcessError(_in_words(error)) from error
+        raise EndedProcessError(f"it raised {type(error).__name__}, which would end the process: {error}") from error
 
 
 @contextmanager
@@ -235,12 +226,6 @@ def _staying() -> Iterator[None]:
 def described(error: BaseException) -> str:
     """An error as text: its type and message."""
     return str(error) if isinstance(error, EndedProcessError) else f"{type(error).__name__}: {error}"
-
-
-def _in_words(error: BaseException) -> str:
-    if isinstance(error, SystemExit):
-        return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
-    return f"it raised {type(error).__name__}, which would end the process: {error}"
 
 
 @contextmanager

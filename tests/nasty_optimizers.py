@@ -103,6 +103,13 @@ class ClippedFarOut(Nonlinear):
         return g.clamp(-50, 50)
 
 
+class DeadNearZero(Nonlinear):
+    """Linear for gradients of size 1, but not for the smallest ones of size 0.01."""
+
+    def function(self, g: Tensor) -> Tensor:
+        return torch.where(g.abs() < 1e-6, 0.0, g)
+
+
 class Bfloat16(Made):
     """A momentum kept in bfloat16."""
 

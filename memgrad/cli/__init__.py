@@ -1,8 +1,8 @@
 """The command line. It reads arguments and prints; what it prints is computed elsewhere.
 
-A file holds the commands of one subject. Four are shared: `options` has the arguments that several commands take,
-`terminal` answers bad input and draws progress bars, `layout` prints tables and JSON, and `run_display` prints what
-`memgrad run` and `memgrad reproduce` say while they train.
+A file holds the commands of one subject. Five are shared: `options` has the arguments that several commands take,
+`terminal` answers bad input and draws progress bars, `layout` prints tables and JSON, `costs` measures and prints what
+experiments will cost, and `run_display` prints what `memgrad run` and `memgrad reproduce` say while they train.
 """
 
 from __future__ import annotations

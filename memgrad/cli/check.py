@@ -12,7 +12,6 @@ from rich.table import Table
 
 from memgrad.cli.layout import print_json
 from memgrad.cli.options import AsJson, ProblemName, Sample
-from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.problems import Report
@@ -36,13 +35,12 @@ def check(
     - `memgrad check my_problem.py:spirals`
     - `memgrad check cifar10-cnn --sample`
     """
-    with refusing():
-        from memgrad.extras import require
+    from memgrad.extras import require
 
-        require("memgrad check", extra="torch", modules=("torch",))
-        from memgrad.problems.rebuild import check_by_name
+    require("memgrad check", extra="torch", modules=("torch",))
+    from memgrad.problems.rebuild import check_by_name
 
-        report = check_by_name(problem, sample=sample)
+    report = check_by_name(problem, sample=sample)
     if as_json:
         print_json({"problem": report.problem, "findings": [asdict(each) for each in report.findings]})
     else:

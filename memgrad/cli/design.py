@@ -10,7 +10,7 @@ import typer
 
 from memgrad.cli.layout import show
 from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, count
-from memgrad.cli.terminal import progress_bar, refusing
+from memgrad.cli.terminal import progress_bar
 
 
 def design(
@@ -30,34 +30,31 @@ def design(
     - `memgrad design --nu 1.5 --zeta 0.5 --batch 16 --steps 1000`
     - `memgrad design --nu 2 --noise 0.3 --steps 500 --out design.json`
     """
-    with refusing():
-        from memgrad import theory
-        from memgrad.files import written_whole
+    from memgrad import theory
+    from memgrad.files import written_whole
 
-        if out is not None and out.suffix != ".json":
-            raise ValueError(f"a design is kept as JSON, in a file that ends in .json, got --out {str(out)!r}.")
-        with progress_bar(f"design for {steps} steps") as report:
-            found = theory.design(
-                nu, zeta, noise=noise, batch=batch, steps=steps, iterations=iterations, progress=report
-            )
-        text = json.dumps(found.to_dict(), indent=1)
-        if as_json:
-            typer.echo(text)
-        else:
-            rows = [
-                (each.name, f"{each.risk:.4g}", f"{each.lr:.4g}", each.schedule, _short(str(each.method)))
-                for each in (found.best, found.recipe, *found.named)
-            ]
-            show(("name", "risk", "lr", "schedule", "method"), rows, prose={"method"})
-            typer.echo(
-                f"{100 * found.gain:.1f} % below the best named method, of which the recipe keeps "
-                f"{100 * found.kept:.0f} %; {found.iterations} iterations"
-                + ("." if found.converged else ", not converged: pass a larger --iterations.")
-            )
-        if out is not None:
-            with written_whole(out) as unfinished:
-                unfinished.write_text(text + "\n", encoding="utf-8")
-            typer.echo(f"wrote {out}", err=as_json)
+    if out is not None and out.suffix != ".json":
+        raise ValueError(f"a design is kept as JSON, in a file that ends in .json, got --out {str(out)!r}.")
+    with progress_bar(f"design for {steps} steps") as report:
+        found = theory.design(nu, zeta, noise=noise, batch=batch, steps=steps, iterations=iterations, progress=report)
+    text = json.dumps(found.to_dict(), indent=1)
+    if as_json:
+        typer.echo(text)
+    else:
+        rows = [
+            (each.name, f"{each.risk:.4g}", f"{each.lr:.4g}", each.schedule, _short(str(each.method)))
+            for each in (found.best, found.recipe, *found.named)
+        ]
+        show(("name", "risk", "lr", "schedule", "method"), rows, prose={"method"})
+        typer.echo(
+            f"{100 * found.gain:.1f} % below the best named method, of which the recipe keeps "
+            f"{100 * found.kept:.0f} %; {found.iterations} iterations"
+            + ("." if found.converged else ", not converged: pass a larger --iterations.")
+        )
+    if out is not None:
+        with written_whole(out) as unfinished:
+            unfinished.write_text(text + "\n", encoding="utf-8")
+        typer.echo(f"wrote {out}", err=as_json)
 
 
 def _short(text: str) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from memgrad.cli.layout import show
-from memgrad.cli.options import FigureFile, check_outputs, count
-from memgrad.cli.terminal import progress_bar, refusing
+from memgrad.cli.options import FigureFile, as_numbers, check_outputs, count
+from memgrad.cli.terminal import progress_bar
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
-    from memgrad.dynamics import Ensemble, Equation, Moments
+    from memgrad.dynamics import Ensemble, Moments
     from memgrad.problems.objectives import Objective
 
 
@@ -49,43 +49,44 @@ def simulate(
     - `memgrad simulate poly:2 exp:0.9 gd --objective quartic --noise 0.5 --until 20 --out quartic.csv`
     - `memgrad simulate poly:2 --paths 1e6 --until 5`
     """
-    with refusing():
-        from memgrad import dynamics, figures, tables
-        from memgrad.dynamics.flows import joint_columns
-        from memgrad.problems.objectives import Objective
+    from memgrad import dynamics, figures, tables
+    from memgrad.dynamics.flows import joint_columns, parse_flow
+    from memgrad.problems.objectives import Objective, Quadratic
 
-        chosen = Objective.parse(objective)
-        x0 = _coordinates(start, chosen.dimension)
-        equations = {name: _equation(name, chosen, noise) for name in flow}
-        if len(equations) < len(flow):
-            raise ValueError(f"each flow is simulated once, got {', '.join(flow)}.")
-        if not yes:
-            _refuse_more_than_an_hour(len(equations), chosen.dimension, paths, until, dt)
-        check_outputs(table=out, figure=figure)
-        with progress_bar(f"{paths} paths") as report:
-            found = dynamics.simulate_together(
-                list(equations.values()),
-                until,
-                x0,
-                paths=paths,
-                dt=dt,
-                seed=seed,
-                scheme=scheme,
-                quantiles=(0.05, 0.5, 0.95) if out is not None else (),  # a million paths take long to sort
-                observe={"f": lambda x, _: chosen.value(x) - chosen.minimum},
-                progress=report,
-            )
-        simulated = dict(zip(equations, found, strict=True))
-        exact = {
-            name: dynamics.moments(equation, found[0].t, x0)
-            for name, equation in equations.items()
-            if equation.hessian is not None
-        }
-        _print(simulated, exact, chosen)
-        if out is not None:
-            typer.echo(f"wrote {tables.write_table(joint_columns(simulated), out, about=_about(simulated, objective))}")
-        if figure is not None:
-            typer.echo(f"wrote {figures.save(figures.ensembles(simulated, exact), figure)}")
+    chosen = Objective.parse(objective)
+    x0 = _coordinates(start, chosen.dimension)
+    hessian = chosen.hessian(chosen.minimizer) if isinstance(chosen, Quadratic) else None
+    equations = {name: parse_flow(name, chosen.gradient, noise=noise, hessian=hessian) for name in flow}
+    if len(equations) < len(flow):
+        raise ValueError(f"each flow is simulated once, got {', '.join(flow)}.")
+    if not yes:
+        _refuse_more_than_an_hour(len(equations), chosen.dimension, paths, until, dt)
+    check_outputs(table=out, figure=figure)
+    with progress_bar(f"{paths} paths") as report:
+        found = dynamics.simulate_together(
+            list(equations.values()),
+            until,
+            x0,
+            paths=paths,
+            dt=dt,
+            seed=seed,
+            scheme=scheme,
+            quantiles=(0.05, 0.5, 0.95) if out is not None else (),  # a million paths take long to sort
+            observe={"f": lambda x, _: chosen.value(x) - chosen.minimum},
+            progress=report,
+        )
+    simulated = dict(zip(equations, found, strict=True))
+    exact = {
+        name: dynamics.moments(equation, found[0].t, x0)
+        for name, equation in equations.items()
+        if equation.hessian is not None
+    }
+    _print(simulated, exact, chosen)
+    if out is not None:
+        about = {"objective": objective, "flows": {name: each.provenance() for name, each in simulated.items()}}
+        typer.echo(f"wrote {tables.write_table(joint_columns(simulated), out, about=about)}")
+    if figure is not None:
+        typer.echo(f"wrote {figures.save(figures.ensembles(simulated, exact), figure)}")
     overflown = [name for name, each in simulated.items() if each.success and not isfinite(each.observed["f"].mean[-1])]
     for name in overflown:
         typer.echo(f"{name}: f - f* is too large to compute with; start nearer to the minimum.", err=True)
@@ -109,21 +110,10 @@ def _refuse_more_than_an_hour(flows: int, d: int, paths: int, until: float, dt: 
 
 
 def _coordinates(text: str, d: int) -> list[float]:
-    try:
-        numbers = [float(word) for word in text.split(",")]
-    except ValueError:
-        raise ValueError(f"a position is one number or {d} numbers separated by commas, got {text!r}.") from None
+    numbers = as_numbers(text, f"a position is one number or {d} numbers separated by commas, got {text!r}.")
     if len(numbers) not in (1, d):
         raise ValueError(f"a position needs one number or {d} of them, got {len(numbers)} in {text!r}.")
     return numbers * (d if len(numbers) == 1 else 1)
-
-
-def _equation(text: str, objective: Objective, noise: float) -> Equation:
-    from memgrad.dynamics.flows import parse_flow
-    from memgrad.problems.objectives import Quadratic
-
-    hessian = objective.hessian(objective.minimizer) if isinstance(objective, Quadratic) else None
-    return parse_flow(text, objective.gradient, noise=noise, hessian=hessian)
 
 
 def _print(simulated: dict[str, Ensemble], exact: dict[str, Moments], objective: Objective) -> None:
@@ -147,7 +137,3 @@ def _print(simulated: dict[str, Ensemble], exact: dict[str, Moments], objective:
     for name, found in simulated.items():
         if not found.success:
             console.print(f"{name}: {found.message}", style="bold red", markup=False)
-
-
-def _about(simulated: dict[str, Ensemble], objective: str) -> dict[str, Any]:
-    return {"objective": objective, "flows": {name: found.provenance() for name, found in simulated.items()}}

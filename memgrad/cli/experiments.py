@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from contextlib import ExitStack, closing, nullcontext
 from errno import ENOTDIR
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from memgrad.cli.costs import measured
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import (
     Address,
@@ -25,14 +25,13 @@ from memgrad.cli.options import (
     chosen_engine,
     store_in,
 )
-from memgrad.cli.run_display import Display, live
-from memgrad.cli.terminal import folder_for, refusing
+from memgrad.cli.run_display import live
+from memgrad.cli.terminal import folder_for
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.experiments.driver import Listener, Outcome
     from memgrad.experiments.planning.preview import Preview
-    from memgrad.experiments.planning.spec import Spec
 
 
 def init(
@@ -53,22 +52,21 @@ def init(
     - `memgrad init mine.toml --problem my_problem.py:problem` compares them on your own problem
     - `memgrad init lm.toml --problem char-transformer --data my.txt` tunes and compares them on a language model
     """
-    with refusing():
-        from memgrad import problems
-        from memgrad.experiments.planning.example import example
-        from memgrad.files import written_whole
-        from memgrad.problems.datasets import text_names
+    from memgrad import problems
+    from memgrad.experiments.planning.example import example
+    from memgrad.files import written_whole
+    from memgrad.problems.datasets import text_names
 
-        if path.exists() and not force:
-            raise ValueError(f"{path} already exists; pass --force to overwrite it, or name another file.")
-        _refuse_unknown(problem)
-        if data is not None and data not in text_names():
-            problems.get(problem, options={"data": data})  # refuses a text that cannot be trained on
-            # Paths in an experiment are relative to its file.
-            data = os.path.relpath(Path(data).expanduser().resolve(), path.resolve().parent)
-        with written_whole(path) as unfinished:
-            unfinished.write_text(example(problem, data), encoding="utf-8")
-        typer.echo(f"wrote {path}. Next: memgrad plan {path}, memgrad run {path}, memgrad compare {path}")
+    if path.exists() and not force:
+        raise ValueError(f"{path} already exists; pass --force to overwrite it, or name another file.")
+    _refuse_unknown(problem)
+    if data is not None and data not in text_names():
+        problems.get(problem, options={"data": data})  # refuses a text that cannot be trained on
+        # Paths in an experiment are relative to its file.
+        data = os.path.relpath(Path(data).expanduser().resolve(), path.resolve().parent)
+    with written_whole(path) as unfinished:
+        unfinished.write_text(example(problem, data), encoding="utf-8")
+    typer.echo(f"wrote {path}. Next: memgrad plan {path}, memgrad run {path}, memgrad compare {path}")
 
 
 def _refuse_unknown(problem: str) -> None:
@@ -89,32 +87,22 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
     - `memgrad plan experiment.toml`
     - `memgrad plan experiment.toml --workers 64` estimates for a larger machine of the same kind
     """
-    with refusing():
-        from memgrad.experiments.planning.preview import preview
-        from memgrad.experiments.planning.spec import Spec
-        from memgrad.experiments.storing.folder import default_path
-        from memgrad.experiments.storing.store import Store
-        from memgrad.experiments.training.engines.local import usable_cores
+    from memgrad.experiments.planning.spec import Spec
+    from memgrad.experiments.storing.folder import default_path
+    from memgrad.experiments.storing.store import Store
 
-        chosen = Spec.load(spec)
-        folder = store or default_path()
-        if folder.is_file():
-            raise NotADirectoryError(ENOTDIR, "A store is a folder, not a file", str(folder))
-        with Console(stderr=True).status("Measuring the training speed ..."):
-            found = preview(
-                chosen,
-                Store.open(folder, create=False) if Store.exists(folder) else None,
-                workers=workers or usable_cores(),
-            )
-        if as_json:
-            print_json(found.to_dict())
-            return
-        rows = [(m.name, m.optimizer, m.step_sizes, str(m.runs), str(m.finished)) for m in found.methods]
-        title = f"{chosen.name}: {found.title}"
-        show(
-            ("method", "optimizer", "step sizes", "runs", "finished"), rows, title=title, prose={"method", "step sizes"}
-        )
-        typer.echo(_cost_in_words(found))
+    chosen = Spec.load(spec)
+    folder = store or default_path()
+    if folder.is_file():
+        raise NotADirectoryError(ENOTDIR, "A store is a folder, not a file", str(folder))
+    found = measured(chosen, Store.open(folder, create=False) if Store.exists(folder) else None, workers)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [(m.name, m.optimizer, m.step_sizes, str(m.runs), str(m.finished)) for m in found.methods]
+    title = f"{chosen.name}: {found.title}"
+    show(("method", "optimizer", "step sizes", "runs", "finished"), rows, title=title, prose={"method", "step sizes"})
+    typer.echo(_cost_in_words(found))
 
 
 def _cost_in_words(found: Preview) -> str:
@@ -153,46 +141,32 @@ def run(
     - `memgrad run experiment.toml --workers 8 --save-every 600 --tensorboard events`
     - `memgrad run experiment.toml --engine ray --address auto`
     """
-    with refusing():
-        from memgrad.experiments.driver import execute
-        from memgrad.experiments.planning.spec import Spec
-        from memgrad.experiments.training.engines.engine import check_device
-
-        chosen = Spec.load(spec)
-        check_device(device, here=engine == "local")
-        trains = chosen_engine(engine, workers, address)
-        _refuse_unknown(chosen.problem)
-        if tensorboard is not None and not str(tensorboard).isprintable():
-            raise ValueError(f"TensorBoard needs a path of printable characters, got {str(tensorboard)!r}.")
-        with nullcontext() if tensorboard is None else folder_for(tensorboard):
-            kept = store_in(store, create=True)
-        with live(quiet=quiet or as_json) as display, _event_files(tensorboard, chosen, display) as listener:
-            outcome = execute(
-                chosen, kept, trains, listener=listener, device=device, save_every=save_every, width=width
-            )
-        if as_json:
-            print_json({"experiment": chosen.name, **vars(outcome), "runs": len(outcome.runs)})
-        elif not quiet or not outcome.complete:
-            typer.echo(_in_words(outcome, spec, kept.path), err=not outcome.complete)
-        if outcome.interrupted:
-            raise typer.Exit(130)
-        if not outcome.complete:
-            raise typer.Exit(1)
-
-
-@contextmanager
-def _event_files(folder: Path | None, spec: Spec, display: Display) -> Iterator[Listener]:
-    """The display, and TensorBoard's files if requested."""
-    if folder is None:
-        yield display
-        return
+    from memgrad.experiments.driver import execute
+    from memgrad.experiments.planning.spec import Spec
     from memgrad.experiments.storing.tensorboard import EventFiles
+    from memgrad.experiments.training.engines.engine import check_device
 
-    files = EventFiles(folder, spec, display)
-    try:
-        yield files
-    finally:
-        files.close()
+    chosen = Spec.load(spec)
+    check_device(device, here=engine == "local")
+    trains = chosen_engine(engine, workers, address)
+    _refuse_unknown(chosen.problem)
+    if tensorboard is not None and not str(tensorboard).isprintable():
+        raise ValueError(f"TensorBoard needs a path of printable characters, got {str(tensorboard)!r}.")
+    with nullcontext() if tensorboard is None else folder_for(tensorboard):
+        kept = store_in(store, create=True)
+    with ExitStack() as stack:
+        listener: Listener = stack.enter_context(live(quiet=quiet or as_json))
+        if tensorboard is not None:
+            listener = stack.enter_context(closing(EventFiles(tensorboard, chosen, listener)))
+        outcome = execute(chosen, kept, trains, listener=listener, device=device, save_every=save_every, width=width)
+    if as_json:
+        print_json({"experiment": chosen.name, **vars(outcome), "runs": len(outcome.runs)})
+    elif not quiet or not outcome.complete:
+        typer.echo(_in_words(outcome, spec, kept.path), err=not outcome.complete)
+    if outcome.interrupted:
+        raise typer.Exit(130)
+    if not outcome.complete:
+        raise typer.Exit(1)
 
 
 def _in_words(outcome: Outcome, spec: Path, store: Path) -> str:
@@ -200,10 +174,7 @@ def _in_words(outcome: Outcome, spec: Path, store: Path) -> str:
     if finished := outcome.trained + outcome.there:
         some = f"{outcome.diverged} of {finished} runs diverged (a loss or parameter is not finite)."
         lines.append(some if outcome.diverged else "No run diverged.")
-    reasons: dict[str, int] = {}
-    for reason in outcome.failed.values():
-        reasons[reason] = reasons.get(reason, 0) + 1
-    lines += [f"{count} runs failed: {reason}" for reason, count in reasons.items()]
+    lines += [f"{count} runs failed: {reason}" for reason, count in Counter(outcome.failed.values()).items()]
     if outcome.waiting and not outcome.interrupted:
         lines.append(f"No step size could be selected for {', '.join(outcome.waiting)}: runs they need failed.")
     if outcome.interrupted:

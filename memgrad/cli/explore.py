@@ -12,7 +12,6 @@ import typer
 
 from memgrad import explorer
 from memgrad.cli.options import MEMORY, as_mixture
-from memgrad.cli.terminal import refusing
 from memgrad.memory import Mixture
 
 
@@ -39,15 +38,14 @@ def explore(
     - `memgrad explore --print-url`
     - `memgrad explore --serve --port 8000`: over HTTP, until Ctrl-C
     """
-    with refusing():
-        view = explorer.view(step=preset, memory=memory)
-        if serve:
-            _serve(view, port, no_browser)
-            return
-        address = f"{explorer.PAGE.as_uri()}#{view}"
-        typer.echo(address)
-        if not no_browser and not webbrowser.open(_doorway(address).as_uri()):
-            typer.echo("Could not start a browser: open the address above in one.", err=True)
+    view = explorer.view(step=preset, memory=memory)
+    if serve:
+        _serve(view, port, no_browser)
+        return
+    address = f"{explorer.PAGE.as_uri()}#{view}"
+    typer.echo(address)
+    if not no_browser and not webbrowser.open(_doorway(address).as_uri()):
+        typer.echo("Could not start a browser: open the address above in one.", err=True)
 
 
 def _doorway(address: str) -> Path:

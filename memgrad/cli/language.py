@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from memgrad.cli.costs import show_costs
 from memgrad.cli.layout import show
-from memgrad.cli.options import chosen_engine
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for
-from memgrad.durations import duration
 
 if TYPE_CHECKING:
-    from memgrad.experiments.planning.spec import Spec
-    from memgrad.experiments.storing.store import Store
+    from memgrad.experiments.training.engines.engine import Engine
 
 COLORS = {"confirmed": "green", "refuted": "red", "undecided": "yellow", "reported": "cyan"}
 
@@ -43,13 +41,12 @@ def reproduce_language(
     store: Path,
     out: Path,
     device: str | None,
-    engine: str,
-    address: str | None,
+    engine: Callable[[], Engine],
     workers: int | None,
     published: Path | None,
     plan: bool,
     quiet: bool,
-    formats: Sequence[str] = ("png", "svg"),
+    formats: Sequence[str],
 ) -> None:
     """Run what these claims need, decide them, and print and write the verdicts."""
     from memgrad.experiments.storing.provenance import provenance
@@ -72,7 +69,7 @@ def reproduce_language(
     read = Study(Stages(scale), running.stored(kept))
     if plan:
         _show(board(read, names))
-        _plan(experiments(read, names), kept, workers, scale)
+        show_costs(experiments(read, names), kept, workers, scale)
         return
 
     def listening(experiment: str) -> AbstractContextManager[Display]:
@@ -80,7 +77,7 @@ def reproduce_language(
             typer.echo(f"{experiment}, {scale}", err=True)
         return live(quiet=quiet, title=experiment)
 
-    trains = chosen_engine(engine, workers, address)
+    trains = engine()
     try:
         finish(Study(read.stages, running.trained(kept, trains, listening=listening, device=device)), names)
     except running.Interrupted:
@@ -95,29 +92,6 @@ def reproduce_language(
     typer.echo(f"{', '.join(path.name for path in written)} are in {out}.")
     if any(not each["numbers"] for each in found["verdicts"]) or None in found["compared"].values():
         raise typer.Exit(1)
-
-
-def _plan(specs: Sequence[Spec], store: Store, workers: int | None, scale: str) -> None:
-    """Print what is left to train and its expected cost, measured by short trial runs."""
-    from memgrad.experiments.planning.preview import preview
-    from memgrad.experiments.training.engines.local import usable_cores
-    from memgrad.problems.datasets import DatasetUnavailable
-
-    workers, total, rows = workers or usable_cores(), 0.0, []
-    console = Console(stderr=True)
-    for spec in specs:
-        with console.status(f"Measuring the training speed of {spec.name} ..."):
-            try:
-                found = preview(spec, store, workers=workers)
-            except DatasetUnavailable as error:
-                rows.append((spec.name, str(error), "", ""))
-                continue
-        seconds = found.cost.seconds if found.cost is not None else 0.0
-        total += seconds
-        rows.append((spec.name, found.title, f"{found.left} of {found.runs}", duration(seconds)))
-    title = f"Left to train, {scale}, on {workers} workers"
-    show(("experiment", "what", "runs left", "time"), rows, title=title, prose={"what"}, err=True)
-    typer.echo(f"About {duration(total)} in total, on processors like this one.", err=True)
 
 
 def _show(found: Mapping[str, Any]) -> None:

@@ -100,15 +100,13 @@ def _paragraphs(
         for column, cell in zip(columns[1:], cells, strict=True):
             if not cell.plain:
                 continue
-            fits = 4 + beside + max(map(cell_len, cell.plain.split("\n"))) <= console.width
-            label = f"  {column}" + " " * (beside - cell_len(column) + 2 if fits else 0)
-            if fits:
+            if 4 + beside + max(map(cell_len, cell.plain.split("\n"))) <= console.width:
+                label = f"  {column}" + " " * (beside - cell_len(column) + 2)
                 console.print(Text(label) + _indented(cell, 4 + beside), soft_wrap=True)
                 continue
-            room = console.width - 4 if column in prose else None
-            console.print(label, soft_wrap=True, highlight=False, markup=False)
-            lines = cell.wrap(console, room) if room is not None and room > 0 else [cell]
-            for line in lines:
+            console.print(f"  {column}", soft_wrap=True, highlight=False, markup=False)
+            room = console.width - 4
+            for line in cell.wrap(console, room) if column in prose and room > 0 else [cell]:
                 line.rstrip()
                 console.print(Text("    ") + _indented(line, 4), soft_wrap=True)
 

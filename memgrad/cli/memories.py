@@ -11,7 +11,7 @@ from rich.console import Console
 
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import MEMORY, AsJson, as_mixture, count
-from memgrad.cli.terminal import progress_bar, refusing
+from memgrad.cli.terminal import progress_bar
 from memgrad.memory import FAMILIES, Memory, Mixture, MixturePassport, Passport
 
 MOST_DRAWN = 100_000
@@ -46,10 +46,9 @@ def passport(
     - `memgrad passport exp:0.9 "inst + (1+k)^0.15*poly:8" --at 1000`
     - `memgrad passport poly:2 exp:0.9 p=inf --at 1e6 --json`
     """
-    with refusing():
-        memories = [each.memory for each in memory if each.memory is not None]
-        # Next to a mixture, memories are shown as mixtures of one part, so that all columns have the same rows.
-        passports = [_with_progress(each, at) for each in (memories if len(memories) == len(memory) else memory)]
+    memories = [each.memory for each in memory if each.memory is not None]
+    # Next to a mixture, memories are shown as mixtures of one part, so that all columns have the same rows.
+    passports = [_with_progress(each, at) for each in (memories if len(memories) == len(memory) else memory)]
     if as_json:
         print_json([each.to_dict() for each in passports])
         return
@@ -95,17 +94,16 @@ def plot_memories(
     - `memgrad plot memories poly:2 exp:0.9 --time 50`
     - `memgrad plot memories "inst + (1+k)^0.15*poly:8" exp:0.9 --at 100`
     """
-    with refusing():
-        from memgrad import figures
+    from memgrad import figures
 
-        chosen = {str(each): each for each in memory or []}
-        memories = {name: each.memory for name, each in chosen.items() if each.memory is not None}
-        if at is None and len(memories) == len(chosen):
-            figure = figures.memory_types(memories or None, t=6.0 if time is None else time)
-        else:
-            _check_weights(chosen, time, at)
-            figure = figures.mixture_weights(chosen, k=100 if at is None else at)
-        typer.echo(f"wrote {figures.save(figure, out)}")
+    chosen = {str(each): each for each in memory or []}
+    memories = {name: each.memory for name, each in chosen.items() if each.memory is not None}
+    if at is None and len(memories) == len(chosen):
+        figure = figures.memory_types(memories or None, t=6.0 if time is None else time)
+    else:
+        _check_weights(chosen, time, at)
+        figure = figures.mixture_weights(chosen, k=100 if at is None else at)
+    typer.echo(f"wrote {figures.save(figure, out)}")
 
 
 def _check_weights(chosen: Mapping[str, Mixture], time: float | None, at: int | None) -> None:

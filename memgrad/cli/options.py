@@ -32,10 +32,18 @@ def as_count(text: str | int) -> int:
         try:
             number = int(text) if text.strip().lstrip("+-").isdigit() else float(text)
         except ValueError:
-            raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.") from None
+            number = float("nan")
         if not (0 <= number < float("inf") and number == int(number)):
             raise ValueError(f"a count is an integer >= 0, such as 1000 or 1e6, got {text!r}.")
         return int(number)
+
+
+def as_numbers(text: str, rule: str) -> list[float]:
+    """Numbers separated by commas; the rule is the error if they are not."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(rule) from None
 
 
 def count(words: str, metavar: str = "N", **options: Any) -> Any:

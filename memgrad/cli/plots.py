@@ -48,13 +48,12 @@ def plot_all(
 
     For example: `memgrad plot all --out figures --ending pdf`
     """
-    with refusing():
-        from memgrad import figures
+    from memgrad import figures
 
-        if ending not in figures.FORMATS:
-            raise ValueError(f"a figure is saved as {', '.join(figures.FORMATS)}, got --ending {ending!r}.")
-        for name, figure in SYNTHETIC.items():
-            _write(figure, out / f"{name}.{ending}", out / f"{name}.csv", seed if figure.is_random else None)
+    if ending not in figures.FORMATS:
+        raise ValueError(f"a figure is saved as {', '.join(figures.FORMATS)}, got --ending {ending!r}.")
+    for name, figure in SYNTHETIC.items():
+        _write(figure, out / f"{name}.{ending}", out / f"{name}.csv", seed if figure.is_random else None)
 
 
 def _command(figure: PaperFigure) -> Callable[..., None]:
@@ -86,13 +85,12 @@ def _command(figure: PaperFigure) -> Callable[..., None]:
 
 
 def _write(figure: PaperFigure, out: Path, data: Path | None, seed: int | None) -> None:
-    with refusing():
-        from memgrad import figures, tables
-        from memgrad.paper.figures import draw
+    from memgrad import figures, tables
+    from memgrad.paper.figures import draw
 
-        check_outputs(table=data, figure=out)
-        with progress_bar(figure.title) as report:
-            picture = draw(figure.name, seed=seed, progress=report)
-        typer.echo(f"wrote {figures.save(picture.figure, out)}")
-        if data is not None:
-            typer.echo(f"wrote {tables.write_table(picture.columns, data, about=picture.about())}")
+    check_outputs(table=data, figure=out)
+    with progress_bar(figure.title) as report:
+        picture = draw(figure.name, seed=seed, progress=report)
+    typer.echo(f"wrote {figures.save(picture.figure, out)}")
+    if data is not None:
+        typer.echo(f"wrote {tables.write_table(picture.columns, data, about=picture.about())}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from memgrad.cli.options import StoreFolder, store_in
-from memgrad.cli.terminal import folder_for, refusing
+from memgrad.cli.terminal import folder_for
 
 
 def report(
@@ -35,28 +35,27 @@ def report(
     - `memgrad report --scale laptop --out reproduction`
     - `memgrad report --from docs/results --out published`
     """
-    with refusing():
-        from memgrad.paper import reproduction
-        from memgrad.paper.data_facts import DataFacts
-        from memgrad.paper.published import published_scales, published_store
-        from memgrad.paper.scales import known, scales
-        from memgrad.report import write_report
+    from memgrad.paper import reproduction
+    from memgrad.paper.data_facts import DataFacts
+    from memgrad.paper.published import published_scales, published_store
+    from memgrad.paper.scales import known, scales
+    from memgrad.report import write_report
 
-        if published is not None and store is not None:
-            raise ValueError(f"rows come from --from {published} or --store {store}, not from both; name one.")
-        there = () if published is None else published_scales(published)
-        scale = known("scale", scale or (there[-1] if there else "quick"), scales())
-        kept = store_in(store) if published is None else published_store(published, scale)
-        with folder_for(out):
-            found = reproduction.reproduce(
-                scale=scale,
-                store=kept,
-                out=out,
-                engine=None,
-                told=None if quiet else lambda line: typer.echo(line, err=True),
-                data=DataFacts.read(kept.path),
-            )
-        path = write_report(found, kept, out / "report.html")
-        for name, reason in found.skipped.items():
-            typer.echo(f"left out {name}: {reason}.", err=True)
-        typer.echo(f"The report is {path.resolve()}")
+    if published is not None and store is not None:
+        raise ValueError(f"rows come from --from {published} or --store {store}, not from both; name one.")
+    there = () if published is None else published_scales(published)
+    scale = known("scale", scale or (there[-1] if there else "quick"), scales())
+    kept = store_in(store) if published is None else published_store(published, scale)
+    with folder_for(out):
+        found = reproduction.reproduce(
+            scale=scale,
+            store=kept,
+            out=out,
+            engine=None,
+            told=None if quiet else lambda line: typer.echo(line, err=True),
+            data=DataFacts.read(kept.path),
+        )
+    path = write_report(found, kept, out / "report.html")
+    for name, reason in found.skipped.items():
+        typer.echo(f"left out {name}: {reason}.", err=True)
+    typer.echo(f"The report is {path.resolve()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,11 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from memgrad.cli.costs import show_costs
 from memgrad.cli.language import are_language, reproduce_language
-from memgrad.cli.layout import show
 from memgrad.cli.options import Address, Device, EngineName, StoreFolder, Workers, chosen_engine
 from memgrad.cli.run_display import Display, live
-from memgrad.cli.terminal import folder_for, refusing
+from memgrad.cli.terminal import folder_for
 from memgrad.durations import duration
 
 if TYPE_CHECKING:
@@ -76,113 +77,95 @@ def reproduce(
     - `memgrad reproduce --scale paper --plan --workers 64`
     - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
     """
-    with refusing():
-        from memgrad.experiments.storing.folder import default_path
-        from memgrad.experiments.storing.store import Store
-        from memgrad.figures import FORMATS
-        from memgrad.paper import reproduction
-        from memgrad.paper.published import copy_rows, published_store
-        from memgrad.paper.scales import known, scales
-        from memgrad.paper.verdicts import chosen
-        from memgrad.report import write_report
+    from memgrad.experiments.storing.folder import default_path
+    from memgrad.experiments.storing.store import Store
+    from memgrad.figures import FORMATS
+    from memgrad.paper import reproduction
+    from memgrad.paper.published import copy_rows, published_store
+    from memgrad.paper.scales import known, scales
+    from memgrad.paper.verdicts import chosen
+    from memgrad.report import write_report
 
-        for each in ending or ():
-            known("format", each, FORMATS)
-        if are_language(names or ()):
-            reproduce_language(
-                names or (),
-                scale=scale,
-                store=store or default_path(),
-                out=out,
-                device=device,
-                engine=engine,
-                address=address,
-                workers=workers,
-                published=published,
-                plan=plan,
-                quiet=quiet,
-                formats=tuple(ending or ("png", "svg")),
-            )
-            return
-        chosen(names or ())  # misspelled names are refused before a folder is created
-        known("scale", scale, scales())
-
-        def say(line: str) -> None:
-            if not quiet:
-                typer.echo(line, err=True)
-
-        if published is not None:
-            source = published_store(published, scale)
-            new = copy_rows(source, Store.open(store or default_path()))
-            say(f"{new} files of published rows were copied from {source.path}.")
-        seconds = None
-        if plan or (scales()[scale].decides and not quiet):
-            seconds = _plan(names or (), scale, store or default_path(), workers)
-            if plan:
-                return
-        chosen_engine(engine, workers, address)
-        with folder_for(out):
-            kept = Store.open(store or default_path())
-        countdown = reproduction.countdown(names or (), scale, kept, seconds)
-
-        def listening(experiment: str) -> AbstractContextManager[Display]:
-            title = f"experiment {countdown.begin(experiment)}, {experiment}"
-            left = countdown.left()
-            say(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
-            return live(quiet=quiet, title=title, after=countdown.after())
-
-        found = reproduction.reproduce(
-            names or (),
+    names, formats, folder = names or [], ending or ["png", "svg"], store or default_path()
+    for each in formats:
+        known("format", each, FORMATS)
+    make_engine = partial(chosen_engine, engine, workers, address)
+    if are_language(names):
+        reproduce_language(
+            names,
             scale=scale,
-            store=kept,
+            store=folder,
             out=out,
-            engine=lambda: chosen_engine(engine, workers, address),
-            listening=listening,
-            told=say,
             device=device,
-            formats=ending or ("png", "svg"),
+            engine=make_engine,
+            workers=workers,
+            published=published,
+            plan=plan,
+            quiet=quiet,
+            formats=formats,
         )
-        _show(found, out)
-        typer.echo(f"The report is {write_report(found, kept, out / 'report.html').resolve()}")
-        if found.interrupted:
-            again = " ".join(["memgrad reproduce", *(names or ()), f"--scale {scale}"])
-            typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)
-            raise typer.Exit(130)
-        if found.skipped:
-            raise typer.Exit(1)
+        return
+    chosen(names)  # misspelled names are refused before a folder is created
+    known("scale", scale, scales())
+
+    def say(line: str) -> None:
+        if not quiet:
+            typer.echo(line, err=True)
+
+    if published is not None:
+        source = published_store(published, scale)
+        new = copy_rows(source, Store.open(folder))
+        say(f"{new} files of published rows were copied from {source.path}.")
+    seconds = None
+    if plan or (scales()[scale].decides and not quiet):
+        seconds = _plan(names, scale, folder, workers)
+        if plan:
+            return
+    make_engine()  # an unknown engine or address is refused before a folder is created
+    with folder_for(out):
+        kept = Store.open(folder)
+    countdown = reproduction.countdown(names, scale, kept, seconds)
+
+    def listening(experiment: str) -> AbstractContextManager[Display]:
+        title = f"experiment {countdown.begin(experiment)}, {experiment}"
+        left = countdown.left()
+        say(f"{title}, {scale}" + (f": about {duration(left)} of training left in total" if left else ""))
+        return live(quiet=quiet, title=title, after=countdown.after())
+
+    found = reproduction.reproduce(
+        names,
+        scale=scale,
+        store=kept,
+        out=out,
+        engine=make_engine,
+        listening=listening,
+        told=say,
+        device=device,
+        formats=formats,
+    )
+    _show(found, out)
+    typer.echo(f"The report is {write_report(found, kept, out / 'report.html').resolve()}")
+    if found.interrupted:
+        again = " ".join(["memgrad reproduce", *names, f"--scale {scale}"])
+        typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)
+        raise typer.Exit(130)
+    if found.skipped:
+        raise typer.Exit(1)
 
 
 def _plan(names: Sequence[str], scale: str, store: Path, workers: int | None) -> dict[str, float]:
-    """Print what is left to train and its expected cost, measured by short trial runs; return the seconds."""
-    from memgrad.experiments.planning.preview import preview
+    """Print what is left to train and its expected cost; return the seconds of each experiment by its name."""
     from memgrad.experiments.storing.store import Store
-    from memgrad.experiments.training.engines.local import usable_cores
     from memgrad.paper.reproduction import unfinished
     from memgrad.paper.scales import experiment
     from memgrad.paper.verdicts import chosen, needed
-    from memgrad.problems.datasets import DatasetUnavailable
 
-    workers = workers or usable_cores()
     kept = Store.open(store, create=False) if Store.exists(store) else None
     todo = needed(chosen(names)) if kept is None else unfinished(names, scale, kept)
     if not todo:
         typer.echo("Nothing is left to train.", err=True)
         return {}
-    console, seconds = Console(stderr=True), dict.fromkeys(todo, 0.0)
-    rows = []
-    for name in todo:
-        with console.status(f"Measuring the training speed of {name} ..."):
-            try:
-                found = preview(experiment(name, scale), kept, workers=workers)
-            except DatasetUnavailable as error:
-                rows.append((name, str(error), "", ""))
-                continue
-        seconds[name] = found.cost.seconds if found.cost is not None else 0.0
-        rows.append((name, found.title, f"{found.left} of {found.runs}", duration(seconds[name])))
-    title = f"Left to train, {scale}, on {workers} workers"
-    show(("experiment", "what", "runs left", "time"), rows, title=title, prose={"what"}, err=True)
-    typer.echo(f"About {duration(sum(seconds.values()))} in total, on processors like this one.", err=True)
-    return seconds
+    return show_costs((experiment(name, scale) for name in todo), kept, workers, scale)
 
 
 def _show(found: Reproduction, out: Path) -> None:

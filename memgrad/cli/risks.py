@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memgrad.cli.layout import print_json, show
-from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, check_outputs, count
-from memgrad.cli.terminal import progress_bar, refusing
+from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, as_numbers, check_outputs, count
+from memgrad.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
     from memgrad.dynamics import Risk
@@ -51,37 +51,37 @@ def risk(
     - `memgrad risk inst poly:8 "inst + 0.1*(1+k)^0.33*poly:4" --steps 6e4 --figure risk.png`
     - `memgrad risk sum*exp:0.9 inst --nu 2 --zeta 0.4 --batch 16 --noise 0.1 --lr 0.01,0.03,0.1 --json`
     """
-    with refusing():
-        from memgrad import dynamics, figures, tables
+    from memgrad import dynamics, figures, tables
 
-        if len(set(methods)) < len(methods):
-            raise ValueError(f"each method is computed once, got {', '.join(methods)}.")
-        spectrum = dynamics.Spectrum.power_law(nu, zeta)
-        limit = dynamics.sgd_limit(spectrum, batch=batch)
-        rates = [limit * 0.5**i for i in range(1, SHARES + 1)] if lr is None else _numbers(lr)
-        if len(methods) * len(rates) * steps > LARGEST:
-            raise ValueError(
-                f"{len(methods) * len(rates)} settings of {steps:.3g} steps take too long: the limit is "
-                f"{LARGEST:.0e} steps in all: take fewer --steps, or fewer learning rates."
-            )
-        check_outputs(table=out, figure=figure)
-        with progress_bar(f"{len(methods) * len(rates)} settings") as report:
-            found = dynamics.exact_risk(
-                methods, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, progress=report
-            )
-        rows, curves = _rows(found, methods, nu, zeta)
-        about = {"nu": nu, "zeta": zeta, "steps": steps, "batch": batch, "noise": noise, "sgd_limit": limit}
-        if as_json:
-            print_json({**about, "methods": rows})
-        else:
-            show(tuple(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
-            typer.echo(f"SGD converges for learning rates below {limit:.4g}.")
-        if out is not None:
-            columns = {"k": found.k} | {name: curve.risk for name, curve in curves.items()}
-            typer.echo(f"wrote {tables.write_table(columns, out, about=about)}")
-        if figure is not None:
-            words = f"nu = {nu:g}, zeta = {zeta:g}, batch {batch}, label noise {noise:g}"
-            typer.echo(f"wrote {figures.save(figures.risk_curves(curves, caption=words), figure)}")
+    if len(set(methods)) < len(methods):
+        raise ValueError(f"each method is computed once, got {', '.join(methods)}.")
+    spectrum = dynamics.Spectrum.power_law(nu, zeta)
+    limit = dynamics.sgd_limit(spectrum, batch=batch)
+    if lr is None:
+        rates = [limit * 0.5**i for i in range(1, SHARES + 1)]
+    else:
+        rates = as_numbers(lr, f"learning rates are numbers with commas between, got --lr {lr!r}.")
+    if len(methods) * len(rates) * steps > LARGEST:
+        raise ValueError(
+            f"{len(methods) * len(rates)} settings of {steps:.3g} steps take too long: the limit is "
+            f"{LARGEST:.0e} steps in all: take fewer --steps, or fewer learning rates."
+        )
+    check_outputs(table=out, figure=figure)
+    with progress_bar(f"{len(methods) * len(rates)} settings") as report:
+        found = dynamics.exact_risk(methods, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, progress=report)
+    rows, curves = _rows(found, methods, nu, zeta)
+    about = {"nu": nu, "zeta": zeta, "steps": steps, "batch": batch, "noise": noise, "sgd_limit": limit}
+    if as_json:
+        print_json({**about, "methods": rows})
+    else:
+        show(tuple(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
+        typer.echo(f"SGD converges for learning rates below {limit:.4g}.")
+    if out is not None:
+        columns = {"k": found.k} | {name: curve.risk for name, curve in curves.items()}
+        typer.echo(f"wrote {tables.write_table(columns, out, about=about)}")
+    if figure is not None:
+        words = f"nu = {nu:g}, zeta = {zeta:g}, batch {batch}, label noise {noise:g}"
+        typer.echo(f"wrote {figures.save(figures.risk_curves(curves, caption=words), figure)}")
     if any(row["diverged at step"] is not None for row in rows):
         raise typer.Exit(1)
 
@@ -112,13 +112,6 @@ def _rows(found: Risk, names: list[str], nu: float, zeta: float) -> tuple[list[d
         )
         curves[name] = Curve(found.k, found.risk[i, j], exponent)
     return rows, curves
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise ValueError(f"learning rates are numbers with commas between, got --lr {text!r}.") from None
 
 
 def _cell(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from memgrad.cli.layout import show
 from memgrad.cli.options import AsJson, ProblemName, Sample, check_outputs, count
-from memgrad.cli.terminal import progress_bar, refusing
+from memgrad.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
     from memgrad.experiments.measuring.measure import Measured
@@ -48,61 +49,57 @@ def spectrum(
     - `memgrad spectrum fashion-mlp --sample --steps 500 --rows 500`
     - `memgrad spectrum my_problem.py:spirals --matrix hessian --steps 0 --probes 10 --out spirals.json`
     """
-    with refusing():
-        from memgrad.extras import require
+    from memgrad.extras import require
 
-        require("memgrad spectrum", extra="torch", modules=("torch",))
-        from memgrad import figures, problems
-        from memgrad.experiments.measuring.measure import measure
-        from memgrad.files import written_whole
+    require("memgrad spectrum", extra="torch", modules=("torch",))
+    from memgrad import figures, problems
+    from memgrad.experiments.measuring.measure import measure
+    from memgrad.files import written_whole
 
-        check_outputs(figure=figure)
-        chosen = problems.get(problem, sample=sample)
-        kept = Path(f"{_file_name(chosen.name)}.spectrum.json") if out is None else out
-        if kept.suffix != ".json":
-            raise ValueError(f"the result is kept as JSON, in a file that ends in .json, got --out {str(kept)!r}.")
-        if kept.exists() and not force:
-            raise ValueError(f"{kept} already exists; pass --force to overwrite it, or --out for another place.")
-        with progress_bar(f"measuring {chosen.name}") as report:
-            found = measure(
-                chosen,
-                steps=steps,
-                lr=lr,
-                batch_size=batch,
-                rows=rows,
-                matrix=matrix,
-                probes=probes,
-                lanczos_steps=lanczos,
-                seeds=seeds,
-                seed=seed,
-                progress=report,
-            )
-        with written_whole(kept) as unfinished:
-            unfinished.write_text(json.dumps(found.to_dict(), indent=1) + "\n", encoding="utf-8")
-        if as_json:
-            typer.echo(json.dumps(found.to_dict(), indent=1))
-        else:
-            _print(found)
-        typer.echo(f"wrote {kept}", err=as_json)
-        if figure is not None:
-            typer.echo(f"wrote {figures.save(figures.measured_spectrum(found), figure)}", err=as_json)
+    check_outputs(figure=figure)
+    chosen = problems.get(problem, sample=sample)
+    kept = Path(f"{_file_name(chosen.name)}.spectrum.json") if out is None else out
+    if kept.suffix != ".json":
+        raise ValueError(f"the result is kept as JSON, in a file that ends in .json, got --out {str(kept)!r}.")
+    if kept.exists() and not force:
+        raise ValueError(f"{kept} already exists; pass --force to overwrite it, or --out for another place.")
+    with progress_bar(f"measuring {chosen.name}") as report:
+        found = measure(
+            chosen,
+            steps=steps,
+            lr=lr,
+            batch_size=batch,
+            rows=rows,
+            matrix=matrix,
+            probes=probes,
+            lanczos_steps=lanczos,
+            seeds=seeds,
+            seed=seed,
+            progress=report,
+        )
+    text = json.dumps(found.to_dict(), indent=1)
+    with written_whole(kept) as unfinished:
+        unfinished.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(text)
+    else:
+        _print(found)
+    typer.echo(f"wrote {kept}", err=as_json)
+    if figure is not None:
+        typer.echo(f"wrote {figures.save(figures.measured_spectrum(found), figure)}", err=as_json)
 
 
 def _print(found: Measured) -> None:
-    rows = [("parameters", f"{found.dimension}"), ("learning rate", f"{found.lr:.4g}")]
-    rows += [("largest eigenvalue", f"{found.eigenvalues[0]:.4g}")] if len(found.eigenvalues) else []
-    rows += [
-        ("eigenvalues known to 0.1 %", f"{len(found.eigenvalues)}"),
-        ("smallest Ritz value", f"{found.smallest:.4g}"),
-    ]
+    rows = {"parameters": f"{found.dimension}", "learning rate": f"{found.lr:.4g}"}
+    if len(found.eigenvalues):
+        rows["largest eigenvalue"] = f"{found.eigenvalues[0]:.4g}"
+    rows["eigenvalues known to 0.1 %"] = f"{len(found.eigenvalues)}"
+    rows["smallest Ritz value"] = f"{found.smallest:.4g}"
     for each in found.estimates:
-        ends = f" [{each.low:.4g}, {each.high:.4g}]" if each.has_interval else ""
-        rows.append((each.name, f"{each.value:.4g}{ends}"))
-    rows += [("floor of the loss curve", f"{found.floor:.4g}")]
-    title = (
-        f"{found.problem}: {found.matrix}, {found.rows} examples, after {found.steps} steps of batch {found.batch_size}"
-    )
-    show(("number", "value"), rows, title=title)
+        rows[each.name] = str(replace(each, name=""))
+    rows["floor of the loss curve"] = f"{found.floor:.4g}"
+    examples = f"{found.rows} examples, after {found.steps} steps of batch {found.batch_size}"
+    show(("number", "value"), [*rows.items()], title=f"{found.problem}: {found.matrix}, {examples}")
 
 
 def _file_name(name: str) -> str:

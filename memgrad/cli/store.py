@@ -10,7 +10,6 @@ import typer
 
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import AsJson, StoreFolder, check_outputs, results_in, store_in
-from memgrad.cli.terminal import refusing
 
 if TYPE_CHECKING:
     from memgrad.experiments.storing.store import Store
@@ -24,10 +23,9 @@ def ls(store: StoreFolder = None, as_json: AsJson = False) -> None:
     - `memgrad ls`
     - `memgrad ls --store /data/rows --json`
     """
-    with refusing():
-        from memgrad.experiments.storing.upkeep import inventory
+    from memgrad.experiments.storing.upkeep import inventory
 
-        found = inventory(store_in(store))
+    found = inventory(store_in(store))
     if as_json:
         print_json(found.to_dict())
         return
@@ -61,20 +59,19 @@ def export(
     - `memgrad export rows.csv --spec experiment.toml`
     - `memgrad export --csv | gzip > rows.csv.gz`
     """
-    with refusing():
-        from memgrad import tables
+    from memgrad import tables
 
-        if out is None and not as_csv:
-            raise ValueError("name a file ending in .csv or .parquet, or pass --csv for standard output.")
-        if out is not None and as_csv and out.suffix.lower() != ".csv":
-            raise ValueError(f"--csv writes a file ending in .csv, got {str(out)!r}.")
-        check_outputs(table=out)
-        kept = store_in(store)
-        columns = kept.read().described() if spec is None else results_in(spec, kept).table()
-        if out is None:
-            tables.write_csv(columns, sys.stdout)
-        else:
-            typer.echo(f"wrote {tables.write_table(columns, out)}: {len(columns['value']):,} rows")
+    if out is None and not as_csv:
+        raise ValueError("name a file ending in .csv or .parquet, or pass --csv for standard output.")
+    if out is not None and as_csv and out.suffix.lower() != ".csv":
+        raise ValueError(f"--csv writes a file ending in .csv, got {str(out)!r}.")
+    check_outputs(table=out)
+    kept = store_in(store)
+    columns = kept.read().described() if spec is None else results_in(spec, kept).table()
+    if out is None:
+        tables.write_csv(columns, sys.stdout)
+    else:
+        typer.echo(f"wrote {tables.write_table(columns, out)}: {len(columns['value']):,} rows")
 
 
 def gc(
@@ -94,14 +91,13 @@ def gc(
     - `memgrad gc --dry-run`
     - `memgrad gc --keep experiment.toml --yes`
     """
-    with refusing():
-        from memgrad.experiments.storing.upkeep import clean
+    from memgrad.experiments.storing.upkeep import clean
 
-        kept = store_in(store)
-        wanted = None if keep is None else _runs_to_keep(keep, kept)
-        if keep is not None and not (yes or dry_run):
-            raise ValueError("--keep removes rows permanently: add --yes to confirm, or --dry-run to see which.")
-        found = clean(kept, keep=wanted, dry_run=dry_run)
+    kept = store_in(store)
+    wanted = None if keep is None else _runs_to_keep(keep, kept)
+    if keep is not None and not (yes or dry_run):
+        raise ValueError("--keep removes rows permanently: add --yes to confirm, or --dry-run to see which.")
+    found = clean(kept, keep=wanted, dry_run=dry_run)
     for each in found:
         typer.echo(f"{each.path.relative_to(kept.path)}: {each.reason}")
     size = _size(sum(each.nbytes for each in found))

@@ -29,7 +29,7 @@ from memgrad.durations import duration
 
 
 class Command(TyperCommand):
-    """A command that refuses empty arguments, and whose help shows flags without a placeholder such as <bool>."""
+    """A command that refuses bad input, and whose help shows flags without a placeholder such as <bool>."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; an empty one, as a path, would silently mean the current folder."""
@@ -41,6 +41,11 @@ class Command(TyperCommand):
                     ctx=ctx,
                 )
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; errors are printed without a traceback."""
+        with refusing(ctx):
+            return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> Any:
         """The parameters, flags without a placeholder."""
@@ -64,17 +69,21 @@ def _flags_alone(parameters: Iterable[Any]) -> list[Any]:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """Print errors without a traceback: exit code 2 for bad input, 130 for Ctrl-C, 1 for the rest."""
+def refusing(ctx: Any = None) -> Iterator[None]:
+    """Print errors without a traceback: exit code 2 for bad input, 130 for Ctrl-C, 1 for the rest.
+
+    Args:
+        ctx: The context of the command, whose usage is printed with bad input.
+    """
     try:
         yield
     except KeyboardInterrupt:
         typer.echo("\nInterrupted: no incomplete file is left.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, NotImplementedError) as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(str(error), ctx=ctx) from error
     except OverflowError as error:
-        raise typer.BadParameter(f"a number is too large to compute with: {error}.") from error
+        raise typer.BadParameter(f"a number is too large to compute with: {error}.", ctx=ctx) from error
     except MemoryError as error:
         asked = f" ({error})" if str(error) else ""
         typer.echo(f"Error: not enough memory{asked}. Ask for less at a time.", err=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from memgrad.cli.layout import print_json, show
-from memgrad.cli.options import AsJson
-from memgrad.cli.terminal import refusing
+from memgrad.cli.options import AsJson, as_numbers
 from memgrad.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -32,19 +32,30 @@ def bound(
     - `memgrad bound memsgd degree=2 lr=0.1 smoothness=1 distance=1 noise=0.5 dimension=10 k=10,100,1000`
     - `memgrad bound polynomial degree=3 distance=1 noise=0 dimension=2 t=1,10,100 --json`
     """
-    with refusing():
-        from memgrad.theory import bounds
+    from memgrad.theory import bounds
 
-        known = bounds()
-        if name is None:
-            _list(list(known.values()), as_json)
-            return
-        if name not in known:
-            raise ValueError(f"unknown bound {name!r}{did_you_mean(name, known)} Known bounds: {', '.join(known)}.")
-        if not values:
-            _describe(known[name], as_json)
-            return
-        _print(known[name].compute(_arguments(known[name], values)), as_json)
+    known = bounds()
+    if name is None:
+        rows = [
+            (each.name, each.summary, " ".join(p.name for p in each.parameters if p.required))
+            for each in known.values()
+        ]
+        _table({"name": "bound", "about": "about", "takes": "takes"}, rows, as_json)
+        return
+    if name not in known:
+        raise ValueError(f"unknown bound {name!r}{did_you_mean(name, known)} Known bounds: {', '.join(known)}.")
+    entry = known[name]
+    if not values:
+        if not as_json:
+            Console().print(f"{entry.name}: {entry.summary}", highlight=False, markup=False)
+        takes = [(p.name, p.meaning, p.domain, "yes" if p.required else f"no ({p.default})") for p in entry.parameters]
+        _table({"name": "argument", "meaning": "meaning", "domain": "domain", "required": "required"}, takes, as_json)
+        return
+    found = entry.compute(_arguments(entry, values))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
 
 
 def _arguments(entry: Entry, values: list[str]) -> dict[str, Any]:
@@ -71,45 +82,27 @@ def _value(name: str, kind: str, text: str) -> Any:
         raise ValueError(f"{name} is a function: give it in Python.")
     if text == "none":
         return None
-    try:
-        numbers = [float(word) for word in text.split(",")]
-    except ValueError:
-        raise ValueError(f"{name} is a number, got {text!r}.") from None
+    numbers = as_numbers(text, f"{name} is a number, got {text!r}.")
     if kind != "numbers":
         if len(numbers) > 1:
             raise ValueError(f"{name} is one number, got {text!r}.")
-        return int(numbers[0]) if kind == "count" and numbers[0] == int(numbers[0]) else numbers[0]
-    return [int(n) if n == int(n) else n for n in numbers] if name == "k" else numbers
+        return int(numbers[0]) if kind == "count" and numbers[0].is_integer() else numbers[0]
+    return [int(n) if n.is_integer() else n for n in numbers] if name == "k" else numbers
 
 
-def _list(entries: list[Entry], as_json: bool) -> None:
-    rows = [(entry.name, entry.summary, " ".join(p.name for p in entry.parameters if p.required)) for entry in entries]
+def _table(headings: Mapping[str, str], rows: Sequence[Sequence[str]], as_json: bool) -> None:
+    """Print rows as a table, or as JSON; the headings of the table by the names in JSON."""
     if as_json:
-        print_json([dict(zip(("name", "about", "takes"), row, strict=True)) for row in rows])
-        return
-    show(("bound", "about", "takes"), rows, prose={"about", "takes"})
+        print_json([dict(zip(headings, row, strict=True)) for row in rows])
+    else:
+        show([*headings.values()], rows, prose={"about", "takes", "meaning", "domain"})
 
 
-def _describe(entry: Entry, as_json: bool) -> None:
-    rows = [(p.name, p.meaning, p.domain, "yes" if p.required else f"no ({p.default})") for p in entry.parameters]
-    if as_json:
-        names = ("name", "meaning", "domain", "required")
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-        return
-    Console().print(f"{entry.name}: {entry.summary}", highlight=False, markup=False)
-    show(("argument", "meaning", "domain", "required"), rows, prose={"meaning", "domain"})
-
-
-def _print(found: Bound, as_json: bool) -> None:
+def _print(found: Bound) -> None:
     data = found.to_dict()
-    at, value, rate, ball = (
-        [number] if isinstance(number, float | int) else number
-        for number in (data["at"], data["value"], data["rate"], data["ball"])
-    )
-    if as_json:
-        print_json(data)
-        return
-    rows = [[f"{number:.6g}" for number in row] for row in zip(at, value, rate, ball, strict=True)]
+    numbers = [data[name] for name in ("at", "value", "rate", "ball")]
+    columns = [[each] if isinstance(each, float | int) else each for each in numbers]
+    rows = [[f"{number:.6g}" for number in row] for row in zip(*columns, strict=True)]
     show((found.variable, f"bound of {found.about}", "rate", "ball"), rows)
     console = Console()
     for what, text in found.rows():

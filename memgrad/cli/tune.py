@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from memgrad.cli.costs import measured
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import (
     Address,
@@ -152,51 +152,52 @@ def tune(
     - `memgrad tune covtype-softmax --sample --method AdamW --method "MemAdam(memory='poly:8')" --runs 100`
     - `memgrad tune experiment.toml --repeat tuned.toml --json`
     """
-    with refusing():
-        from memgrad import figures
-        from memgrad.experiments.planning.methods import canonical_schedule
-        from memgrad.experiments.racing.sequential import Rules
-        from memgrad.experiments.racing.tune import Budget
-        from memgrad.experiments.racing.tune import tune as tuned
-        from memgrad.experiments.racing.words import repeating
-        from memgrad.experiments.training.engines.engine import check_device
-        from memgrad.files import written_whole
+    from memgrad import figures
+    from memgrad.experiments.planning.methods import canonical_schedule
+    from memgrad.experiments.racing.sequential import Rules
+    from memgrad.experiments.racing.tune import Budget
+    from memgrad.experiments.racing.tune import tune as tuned
+    from memgrad.experiments.racing.words import repeating
+    from memgrad.experiments.training.engines.engine import check_device
+    from memgrad.files import written_whole
 
-        check_outputs(figure=out)
-        rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
-        limits = Budget(runs, budget)
-        settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
-        settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}
-        spec, candidates = asked(problem, method, like, nu, settings)
-        _refuse_too_few(candidates, limits.runs)
-        check_device(device, here=engine == "local")
-        trains = chosen_engine(engine, workers, address)
-        forecast = _forecast(spec, candidates, rules, limits, workers)
-        kept = store_in(store, create=True)
-        with live(quiet=quiet or as_json) as display:
-            display.said(forecast)
-            answer = tuned(
-                spec,
-                kept,
-                trains,
-                candidates=candidates,
-                rules=rules,
-                budget=limits,
-                listener=display,
-                seed=seed,
-                device=device,
-                save_every=save_every,
-            )
-        again = f"memgrad tune {problem}"
-        _print(answer, again, as_json=as_json)
-        if out is not None and answer.profiles:
-            typer.echo(f"wrote {figures.save(figures.race(answer, caption=_caption(spec)), out)}", err=as_json)
-        if repeat is not None and answer.pick is not None:
-            with written_whole(repeat) as unfinished:
-                unfinished.write_text(repeating(spec, answer, repeat.parent), encoding="utf-8")
-            typer.echo(f"wrote {repeat}", err=as_json)
-        if status := EXITS[answer.status]:
-            raise typer.Exit(status)
+    check_outputs(figure=out)
+    rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
+    limits = Budget(runs, budget)
+    settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
+    settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}
+    spec, candidates = asked(problem, method, like, nu, settings)
+    _refuse_too_few(candidates, limits.runs)
+    check_device(device, here=engine == "local")
+    trains = chosen_engine(engine, workers, address)
+    forecast = _forecast(spec, candidates, rules, limits, workers)
+    kept = store_in(store, create=True)
+    with live(quiet=quiet or as_json) as display:
+        display.said(forecast)
+        answer = tuned(
+            spec,
+            kept,
+            trains,
+            candidates=candidates,
+            rules=rules,
+            budget=limits,
+            listener=display,
+            seed=seed,
+            device=device,
+            save_every=save_every,
+        )
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        _print(answer, f"memgrad tune {problem}")
+    if out is not None and answer.profiles:
+        typer.echo(f"wrote {figures.save(figures.race(answer, caption=_caption(spec)), out)}", err=as_json)
+    if repeat is not None and answer.pick is not None:
+        with written_whole(repeat) as unfinished:
+            unfinished.write_text(repeating(spec, answer, repeat.parent), encoding="utf-8")
+        typer.echo(f"wrote {repeat}", err=as_json)
+    if status := EXITS[answer.status]:
+        raise typer.Exit(status)
 
 
 def asked(
@@ -214,20 +215,15 @@ def asked(
         raise ValueError(f"give --steps or --epochs, got both: {given['steps']} and {given['epochs']}.")
     whole = Spec.load(problem) if problem.endswith(".toml") else None
     source = whole if like is None else Spec.load(like)
-    if methods:
-        candidates = checked([parse_candidate(each) for each in methods])
-    elif source is not None:
-        candidates = candidates_of(source)
-    else:
-        candidates = portfolio(nu=nu)
     if nu is not None and (methods or source is not None):
         raise ValueError(f"--nu is for the default portfolio, and other methods were given, got --nu {nu:g}.")
-    if methods or source is None:
-        data = [{"name": each.name, "lr": each.lr, **each.options} for each in candidates]
-        chosen = Spec.of({"problem": "logistic", "steps": 1, "methods": data}, where="--method", folder=Path.cwd())
-        own = chosen.methods
+    if source is not None and not methods:
+        candidates, own = candidates_of(source), source.methods
     else:
-        own = source.methods
+        candidates = checked([parse_candidate(each) for each in methods]) if methods else portfolio(nu=nu)
+        data = [{"name": each.name, "lr": each.lr, **each.options} for each in candidates]
+        alone = {"problem": "logistic", "steps": 1, "methods": data}
+        own = Spec.of(alone, where="--method", folder=Path.cwd()).methods
     default = {} if {"steps", "epochs"} & given.keys() else {"epochs": EPOCHS}
     place = problem if whole is None else whole.problem
     bare = {"problem": place, "metrics": ["loss"], "methods": [{"optimizer": "SGD", "lr": 1.0}], **given, **default}
@@ -247,18 +243,14 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
 
 def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
     """The expected cost of tuning and what the budget allows, measured by training a little of it."""
-    from memgrad.experiments.planning.preview import preview
     from memgrad.experiments.racing.course import expected_runs
-    from memgrad.experiments.training.engines.local import usable_cores
 
-    processes = workers or usable_cores()
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
-    with Console(stderr=True).status("Measuring the training speed ..."):
-        found = preview(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers=processes)
+    found = measured(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers)
     assert found.cost is not None
     pace = found.cost.seconds / found.runs
     least, most = expected_runs(candidates, rules)
-    takes = f"about {duration(least * pace)} to {duration(most * pace)} on {processes} workers"
+    takes = f"about {duration(least * pace)} to {duration(most * pace)} on {found.workers} workers"
     needs = f"{len(candidates)} methods need {least} to {most} runs: {takes}."
     if limits.seconds is not None:
         if limits.seconds < pace:
@@ -273,19 +265,15 @@ def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits:
     return needs
 
 
-def _print(answer: Answer, again: str, *, as_json: bool) -> None:
+def _print(answer: Answer, again: str) -> None:
     from memgrad.experiments.racing.words import answer_in_words
 
-    if as_json:
-        print_json(answer.to_dict())
-        return
     contestants = [each for each in (answer.challenger, answer.baseline) if each is not None]
     if contestants:
         rows = [(each.name, f"{each.lr:g}", str(each.final), str(each.diverged)) for each in contestants]
         title = f"On {answer.rules.fresh} fresh seeds"
         show(("method", "learning rate", "final loss", "diverged"), rows, title=title, prose={"method"})
-    failed = answer.status in ("failed", "interrupted")
-    typer.echo(answer_in_words(answer), err=failed)
+    typer.echo(answer_in_words(answer), err=answer.status in ("failed", "interrupted"))
     if answer.status in ("exhausted", "interrupted"):
         more = "" if answer.status == "interrupted" else " with a larger budget"
         typer.echo(f"`{again} ...`{more} continues; nothing trained is lost.", err=True)

@@ -12,7 +12,7 @@ Where to find what::
     exponents               exponents of power laws: predicted, and fitted to curves
     mixture_flow            mixtures in continuous time
     timewarp, lagrangian    changes of time; the variational origin of memory
-    results, record         what a solution or a simulation returns; how paths are summarized, and divergence worded
+    results                 what a solution or a simulation returns; how paths are summarized, and divergence worded
     flows, quadrature       equations by name; points and weights of integration
 """
 

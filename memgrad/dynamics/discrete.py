@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from memgrad.dynamics.equations import symmetric
 from memgrad.dynamics.noise import as_noise
 from memgrad.dynamics.ordinary import position
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.memory.kinds import as_real, as_step
 from memgrad.memory.text import as_memory
 from memgrad.method import Method
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

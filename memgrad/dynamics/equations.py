@@ -9,19 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from memgrad.dynamics.kicks import Kick, memory_kick, viscous_kick
 from memgrad.dynamics.noise import Noise, as_noise
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity, Viscosity, as_viscosity
+from memgrad.kinds import Array
 from memgrad.memory import Instantaneous, Memory
 from memgrad.memory.kinds import as_real
 from memgrad.memory.text import as_memory
 
-Array = NDArray[np.float64]
 Gradient = Callable[[Array], Any]
 
 
@@ -103,6 +103,10 @@ class Equation(ABC):
     def push(self, s: Array, t: Array) -> Array:
         """The influence of the gradient at time s on what `kick` moves at time t."""
 
+    @abstractmethod
+    def start(self, x0: Array, t0: float) -> tuple[Array, Array]:
+        """Position and velocity at a small time t0 >= 0 of the solution from x0."""
+
     def __str__(self) -> str:
         return f"{self.name}, noise {self._noise}" if self.is_stochastic else self.name
 
@@ -112,6 +116,9 @@ class Equation(ABC):
 
 class SecondOrder(Equation):
     r"""An equation with a velocity: $\dot X = V$, $\dot V = -a V - c\,(\nabla f(X) + \sigma \dot B)$."""
+
+    _first_push: ClassVar[float] = 0.0
+    """The velocity at time 0+ for a gradient of -1."""
 
     @property
     @abstractmethod
@@ -142,13 +149,9 @@ class SecondOrder(Equation):
         x = np.atleast_2d(np.asarray(x0, dtype=float))
         g = self.slope(x)
         if t0 == 0:
-            return x.copy(), -self._first_push() * g
+            return x.copy(), -self._first_push * g
         w = self.kick(np.array(0.0), np.array(t0)).w
-        return x - t0 * w * (1 + self._first_push()) / 2 * g, -w * g
-
-    def _first_push(self) -> float:
-        """The velocity at time 0+ for a gradient of -1."""
-        return 0.0
+        return x - t0 * w * (1 + self._first_push) / 2 * g, -w * g
 
 
 @final
@@ -180,6 +183,7 @@ class MemoryFlow(SecondOrder):
 
     memory: Memory
     _damping: Viscosity = field(init=False, repr=False)
+    _first_push = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,9 +220,6 @@ class MemoryFlow(SecondOrder):
     def kick(self, t0: Array, t1: Array) -> Kick:
         """The exact memory step."""
         return memory_kick(self.memory, t0, t1)
-
-    def _first_push(self) -> float:
-        return 1.0
 
     @property
     def name(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from memgrad.kinds import as_number
+from memgrad.kinds import Array, as_number
 from memgrad.memory import Gain, Mixture
 from memgrad.statistics import Estimate
 
@@ -112,7 +112,7 @@ def fit_exponent(k: ArrayLike, risk: ArrayLike, *, decades: float = 1.0, name: s
     return Estimate(value, min(*slopes, value), max(*slopes, value), name=name)
 
 
-def _slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+def _slope(x: Array, y: Array) -> float:
     weights = np.gradient(x) if len(x) > 2 else np.ones(len(x))
     x, y = x - np.average(x, weights=weights), y - np.average(y, weights=weights)
     return float((weights * x * y).sum() / (weights * x * x).sum())

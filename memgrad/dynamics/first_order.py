@@ -7,8 +7,9 @@ from typing import final
 
 import numpy as np
 
-from memgrad.dynamics.equations import Array, Equation
+from memgrad.dynamics.equations import Equation
 from memgrad.dynamics.kicks import Kick
+from memgrad.kinds import Array
 
 
 class FirstOrder(Equation):
@@ -19,6 +20,10 @@ class FirstOrder(Equation):
     def drift(self, t: Array, x: Array) -> Array:
         """The time derivative of positions without noise."""
         return -self.gain(t) * self.slope(x)
+
+    def start(self, x0: Array, t0: float) -> tuple[Array, Array]:
+        """The position x0 and its velocity at time t0."""
+        return x0.copy(), self.drift(np.asarray(t0), x0)
 
     def push(self, s: Array, t: Array) -> Array:
         """c(s): a position keeps every displacement."""

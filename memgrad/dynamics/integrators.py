@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics.equations import Equation, SecondOrder
 from memgrad.dynamics.first_order import FirstOrder
 from memgrad.dynamics.kicks import Glide, Kick, glide, points
 from memgrad.dynamics.noise import PositionNoise, ScalarNoise
 from memgrad.dynamics.step_limits import refuse_unstable
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 EULER = ("euler-maruyama", "milstein")
 SCHEMES = ("exact", "splitting", *EULER)
@@ -67,7 +65,7 @@ class Integrator:
 
     def first(self, x0: Array, paths: int) -> tuple[Array, Array]:
         """All paths at the beginning."""
-        x, v = self._start(x0, self.begin)
+        x, v = self.equation.start(x0, self.begin * self.dt)
         if self.is_ahead:
             x, v = x + self.dt / 2 * v, self.dt * v
         return np.repeat(x, paths, axis=0), np.repeat(v, paths, axis=0)
@@ -75,7 +73,7 @@ class Integrator:
     def at(self, step: int, x0: Array, x: Array, v: Array) -> tuple[Array, Array]:
         """Positions and velocities after a step, also before the beginning."""
         if step < self.begin or (step == 0 and self.is_ahead):
-            x, v = (np.broadcast_to(part, x.shape) for part in self._start(x0, step))
+            x, v = (np.broadcast_to(part, x.shape) for part in self.equation.start(x0, step * self.dt))
         elif isinstance(self.equation, FirstOrder):
             v = -self.equation.gain(np.asarray(step * self.dt)) * np.asarray(self.equation.gradient(x))
         elif self.is_ahead:
@@ -161,24 +159,18 @@ class Integrator:
         volatility = self.equation.volatility
         return noise if isinstance(volatility, ScalarNoise) else volatility.push(x, noise)
 
-    def without_noise(self, curvature: float, t: float) -> Array:
-        """The step from time t as a matrix, on the quadratic with this curvature and its minimum at 0."""
-        t0, t1 = np.array([t]), np.array([t + self.dt])
-        kick = self.kick(t0, t1)
+    def without_noise(self, t: float, curvature: float, dt: float) -> Array:
+        """A step dt from time t as a matrix, on the quadratic with this curvature and its minimum at 0."""
+        t = max(t, dt, self.begin * self.dt)  # not the very first step, in which a memory forgets everything
+        t0, t1, step = np.array([t]), np.array([t + dt]), replace(self, dt=dt)
+        kick = step.kick(t0, t1)
         b, w = float(kick.b[0]), float(kick.w[0])
         if isinstance(self.equation, FirstOrder):
             return np.array([[b - w * curvature]])
-        if (glide := self.glide(kick, t0, t1)) is None:
+        if (glide := step.glide(kick, t0, t1)) is None:
             return np.eye(2)  # Euler-Maruyama turns a velocity by its damping alone: see `refuse_unstable`
         half, a, of_point = (float(part[0]) for part in glide[:3])
         return np.array([[1.0, a], [0.0, b]]) - curvature * np.outer([of_point, w], [1.0, half])
-
-    def _start(self, x0: Array, step: int) -> tuple[Array, Array]:
-        t = step * self.dt
-        if isinstance(self.equation, FirstOrder):
-            return x0.copy(), self.equation.drift(np.asarray(t), x0)
-        assert isinstance(self.equation, SecondOrder)
-        return self.equation.start(x0, t)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,16 +178,15 @@ class Integrators:
     """Equations that share a Brownian motion."""
 
     each: tuple[Integrator, ...]
-    dt: float
-    begin: int
     sources: int
 
     def steps(self, first: int, last: int) -> Iterator[Steps]:
         """The coefficients of the steps first, ..., last - 1; steps before the beginning are skipped."""
-        n = np.arange(max(first, self.begin), max(last, self.begin), dtype=float)
+        begin, dt = self.each[0].begin, self.each[0].dt
+        n = np.arange(max(first, begin), max(last, begin), dtype=float)
         if not len(n):
             return
-        t0, t1 = n * self.dt, (n + 1) * self.dt
+        t0, t1 = n * dt, (n + 1) * dt
         kicks = [integrator.kick(t0, t1) for integrator in self.each]
         ahead = [kick.b for kick, integrator in zip(kicks, self.each, strict=True) if integrator.is_ahead]
         joint = np.any(np.array(ahead) < np.exp(-FORGOTTEN), axis=0) if ahead else np.zeros(len(n), dtype=bool)
@@ -321,12 +312,8 @@ def together(equations: tuple[Equation, ...], x0: Array, dt: float, scheme: str,
     begin = max(_begin(equation, dt, start) for equation in equations) if euler else 0
     if start is not None and not euler:
         raise ValueError(f"scheme {scheme!r} starts at time 0, got start={start!r}; only euler-maruyama starts later.")
-    return Integrators(
-        each=tuple(Integrator(equation, scheme, dt, begin) for equation in equations),
-        dt=dt,
-        begin=begin,
-        sources=sources.pop() if sources else 0,
-    )
+    each = tuple(Integrator(equation, scheme, dt, begin) for equation in equations)
+    return Integrators(each, sources.pop() if sources else 0)
 
 
 def _begin(equation: Equation, dt: float, start: float | None) -> int:

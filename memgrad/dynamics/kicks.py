@@ -15,24 +15,23 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics.quadrature import double_exponential, legendre
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity, Viscosity
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Logarithmic, Memory, Polynomial
 
-Times = NDArray[np.float64]
-Push = Callable[[Times, Times], Times]
+Push = Callable[[Array, Array], Array]
 
 
 class Kick(NamedTuple):
     """The three coefficients of a step, or arrays of them with one entry per step."""
 
-    b: Times
+    b: Array
     """What is left of the old velocity."""
-    w: Times
+    w: Array
     """The weight of the gradient."""
-    v: Times
+    v: Array
     """The variance of the noise, for sigma = 1."""
 
     def times(self, gain: float) -> Kick:
@@ -40,7 +39,7 @@ class Kick(NamedTuple):
         return Kick(self.b, gain * self.w, gain**2 * self.v)
 
 
-def memory_kick(memory: Memory, t0: Times, t1: Times) -> Kick:
+def memory_kick(memory: Memory, t0: Array, t1: Array) -> Kick:
     r"""The kick of memory: $b = m(t_0)/m(t_1)$, $w = 1 - b$, $v = \int (\dot m(s)/m(t_1))^2 ds$.
 
     Example:
@@ -68,7 +67,7 @@ def memory_kick(memory: Memory, t0: Times, t1: Times) -> Kick:
     return Kick(b, np.where(b < 0.5, 1 - b, w), v)
 
 
-def viscous_kick(viscosity: Viscosity, t0: Times, t1: Times) -> Kick:
+def viscous_kick(viscosity: Viscosity, t0: Array, t1: Array) -> Kick:
     r"""The kick of a heavy ball, whose gradients are not weighted: $\phi(s) = e^{-\int_s^{t_1} a}$.
 
     Example:
@@ -92,7 +91,7 @@ def viscous_kick(viscosity: Viscosity, t0: Times, t1: Times) -> Kick:
     return Kick(viscosity.survival(t0, t1), *_integrals(viscosity.survival, t0, t1))
 
 
-def _integrals(push: Push, t0: Times, t1: Times) -> tuple[Times, Times]:
+def _integrals(push: Push, t0: Array, t1: Array) -> tuple[Array, Array]:
     """The integrals of a push and of its square over each step."""
     s, ds = points(t0, t1)
     phi = push(s, t1[..., None])
@@ -107,17 +106,17 @@ class Glide(NamedTuple):
     $\zeta = \int \chi\, \sigma\, dB$ with the push of the position, $\chi(s) = c(s) \int_s^{t_1} e^{-\int_s^r a}\, dr$.
     """
 
-    half: Times
+    half: Array
     """How far the old velocity reaches in half the step."""
-    a: Times
+    a: Array
     """How far it reaches in the whole step."""
-    w: Times
+    w: Array
     """The weight of the gradient."""
-    chi: Times
+    chi: Array
     """The push of the position at the points of `points`, shape (steps, points)."""
 
 
-def glide(viscosity: Viscosity, gain: Callable[[Times], Times], t0: Times, t1: Times) -> Glide:
+def glide(viscosity: Viscosity, gain: Callable[[Array], Array], t0: Array, t1: Array) -> Glide:
     """The glides of steps from t0 to t1, arrays of shape (steps,).
 
     Example:
@@ -139,14 +138,14 @@ def glide(viscosity: Viscosity, gain: Callable[[Times], Times], t0: Times, t1: T
     return Glide(half, a, np.sum(chi * ds, axis=1), chi)
 
 
-def _reach(viscosity: Viscosity, t0: Times, t1: Times) -> Times:
+def _reach(viscosity: Viscosity, t0: Array, t1: Array) -> Array:
     """How far a unit velocity at t0 goes until t1, by quadrature."""
     s, ds = points(t0, t1)
     with np.errstate(all="ignore"):
         return np.where(t0 > 0, np.sum(viscosity.survival(t0[:, None], s) * ds, axis=1), 0.0)
 
 
-def _reaches(viscosity: Viscosity, s: Times, t: Times) -> Times:
+def _reaches(viscosity: Viscosity, s: Array, t: Array) -> Array:
     """How far unit velocities at increasing times s, shape (steps, points), go until t: from the last point back."""
     u, du = legendre(8)
     later = np.append(s[:, 1:], t[:, None], axis=1)
@@ -159,7 +158,7 @@ def _reaches(viscosity: Viscosity, s: Times, t: Times) -> Times:
     return reach
 
 
-def points(t0: Times, t1: Times) -> tuple[Times, Times]:
+def points(t0: Array, t1: Array) -> tuple[Array, Array]:
     """Points and weights of double-exponential quadrature on each step, clustered toward both of its ends.
 
     At time 0 a push may behave as a fractional power of s, down to s^(-1/2); before t1 it may grow from almost nothing

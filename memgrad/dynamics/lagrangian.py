@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics.equations import Gradient, SecondOrder
 from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Trajectory
 from memgrad.dynamics.viscosity import refuse_discrete
+from memgrad.kinds import Array
 from memgrad.memory import Memory
 from memgrad.memory.text import as_memory
-
-Array = NDArray[np.float64]
 
 
 @final

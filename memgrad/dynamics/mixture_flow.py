@@ -8,23 +8,19 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
 
 from memgrad.dynamics.equations import Equation
 from memgrad.dynamics.kicks import Kick, memory_kick
-from memgrad.dynamics.record import Recorder
-from memgrad.dynamics.results import Ensemble, Trajectory
+from memgrad.dynamics.results import Ensemble, Recorder
 from memgrad.dynamics.step_limits import refuse_overshooting
-from memgrad.dynamics.timewarp import TimeWarp, retimed
+from memgrad.dynamics.timewarp import TimeWarp
 from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity
-from memgrad.kinds import is_real
+from memgrad.kinds import Array, is_real
 from memgrad.memory import Gain, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.memory.gain_factors import Power
 from memgrad.memory.kinds import as_real
 from memgrad.memory.passport import Progress
 from memgrad.memory.text import as_memory
-
-Array = NDArray[np.float64]
 
 
 @final
@@ -215,45 +211,10 @@ class MixtureFlow(Equation):
     # --- exact second moments ----------------------------------------------------------------------------------------
 
     def second_moments(self, times: Array, lam: Array, noise: Array) -> tuple[Array, ...]:
-        r"""Displacement, average and covariances of (X, U) in the directions of the Hessian, for a unit first gradient.
+        """Displacement, average and covariances of (X, V) along the directions of the Hessian, for a unit gradient."""
+        from memgrad.dynamics.moments import by_moment_equations  # here, because it knows all equations
 
-        $$\dot C_{xx} = -\gamma_0 (\lambda_i + \lambda_j) C_{xx} - \gamma (C_{xu} + C_{xu}^T) + \gamma_0^2 S, \quad
-          \dot C_{xu} = -(\gamma_0 \lambda_i + a) C_{xu} - \gamma C_{uu} + a \lambda_j C_{xx} - \gamma_0 a S,$$
-
-        $$\dot C_{uu} = a (\lambda_i C_{xu} + \lambda_j C_{xu}^T) - 2 a C_{uu} + a^2 S.$$
-        """
-        d = len(lam)
-        unit = np.abs(noise).max() or 1.0
-        s, rows, columns = noise / unit, lam[:, None], lam[None]
-
-        def derivative(t: float, y: Array) -> Array:
-            x, u = y[:d], y[d : 2 * d]
-            xx, xu, uu = (part.reshape(d, d) for part in np.split(y[2 * d :], 3))
-            a, gain, now = float(self.memory.rate(t)), float(self.gain(np.asarray(t))), self.instant
-            g = 1 - lam * x
-            return np.concatenate([
-                now * g + gain * u,
-                a * (g - u),
-                (-now * (rows + columns) * xx - gain * (xu + xu.T) + now**2 * s).ravel(),
-                (-(now * rows + a) * xu - gain * uu + a * columns * xx - now * a * s).ravel(),
-                (a * (rows * xu + columns * xu.T) - 2 * a * uu + a**2 * s).ravel(),
-            ])  # fmt: skip
-
-        positive = times[times > 0]
-        begin = min(1e-8, 1e-5 * positive[0], 1e-7 / max(float(np.abs(lam).max()), 1e-300)) if positive.size else 0.0
-        found = [self._near_zero(0.0, d, s) for _ in times[times <= 0]]
-        if positive.size:
-            first = np.concatenate([part.ravel() for part in self._near_zero(begin, d, s)])
-            solution = solve_ivp(
-                derivative, (begin, positive[-1]), first, t_eval=positive, rtol=1e-10, atol=1e-13, method="LSODA"
-            )
-            if not solution.success:
-                raise ArithmeticError(f"the moment equations of {self} could not be solved: {solution.message}")
-            found += [
-                [y[:d], y[d : 2 * d], *(part.reshape(d, d) for part in np.split(y[2 * d :], 3))] for y in solution.y.T
-            ]
-        x, u, xx, xu, uu = (np.stack(parts) for parts in zip(*found, strict=True))
-        return x, u, unit * xx, -unit * xu, unit * uu  # with V = -U
+        return by_moment_equations(self, times, lam, noise)
 
     def _near_zero(self, t: float, d: int, noise: Array) -> list[Array]:
         """Displacement, average and covariances at a small time, where the gradient is still the first one."""
@@ -262,12 +223,12 @@ class MixtureFlow(Equation):
         drawn = p**2 / (2 * p - 1) if np.any(noise) else 0.0
         xx = now**2 * t + 2 * now * c * t ** (1 + g) / (1 + g)
         xx += 2 * c**2 * drawn * t ** (1 + 2 * g) / ((p + g) * (1 + 2 * g))
-        xu = -(now + c * drawn * t**g / (p + g))
-        uu = drawn / t if t else 0.0
-        return [self._displacement(t) * one, one, xx * noise, xu * noise, uu * noise]
+        xv = now + c * drawn * t**g / (p + g)
+        vv = drawn / t if t else 0.0
+        return [self._displacement(t) * one, one, xx * noise, xv * noise, vv * noise]
 
     def _displacement(self, t: float) -> float:
-        return float(self.instant * t + self.scale * t ** (1 + self.growth) / (1 + self.growth))
+        return float(self.instant * t + self._gain_over(0.0, t))
 
 
 @final
@@ -309,25 +270,9 @@ class GainWarp(TimeWarp):
     def _rate(self) -> float:
         return 2 * float(np.sqrt(self.scale * self.p)) / (1 + self.growth)
 
-    def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
-        r"""A solution of the mixture's flow as one of the heavy ball, whose velocity is $\gamma(t) V \dot t$."""
-
-        def faster(s: Array, x: Array, v: Array) -> tuple[Array, Array]:
-            return x, v * (self._gain(self.memory_time(s)) * self.speed(s))[:, None]
-
-        return retimed(trajectory, self.heavy_ball_time, self.memory_time, faster)
-
-    def to_memory(self, trajectory: Trajectory) -> Trajectory:
-        """A solution of the heavy ball as one of the mixture's flow, at times > 0."""
-
-        def slower(t: Array, x: Array, v: Array) -> tuple[Array, Array]:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return x, v / (self._gain(t) * self.speed(self.heavy_ball_time(t)))[:, None]
-
-        return retimed(trajectory, self.memory_time, self.heavy_ball_time, slower)
-
-    def _gain(self, t: Array) -> Array:
-        return np.asarray(self.scale * t**self.growth)
+    def _stretch(self, t: Array) -> Array:
+        r"""$\gamma\,\dot t$, because $\dot X = \gamma V$ in the flow of the mixture."""
+        return self.scale * self.memory_time(t) ** self.growth * self.speed(t)
 
     def heavy_ball_time(self, tau: Any) -> Array:
         """The heavy ball's time of a time in the flow of the mixture."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from memgrad.dynamics.equations import Equation, MemoryFlow, SecondOrder, symmetric
@@ -16,8 +16,7 @@ from memgrad.dynamics.first_order import FirstOrder
 from memgrad.dynamics.mixture_flow import MixtureFlow
 from memgrad.dynamics.ordinary import position, times_wanted
 from memgrad.dynamics.responses import closed_response
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 STIFFEST = 1e18
 """The largest rate times time: beyond it no solver resolves the velocity within 16 digits of the time."""
@@ -124,10 +123,8 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
         variances = np.diagonal(noise)
         covariances = [_diagonal(np.where(variances == 0, 0, part) * variances) for part in response[2:]]
         displacement, speed = response[:2]
-    elif isinstance(equation, MixtureFlow):
-        displacement, speed, *covariances = equation.second_moments(times, curvature, noise)
     else:
-        displacement, speed, *covariances = _by_moment_equations(equation, times, curvature, noise)
+        displacement, speed, *covariances = by_moment_equations(equation, times, curvature, noise)
     start = (slope @ directions)[0]
     endless = isinstance(equation, MemoryFlow) and times[0] == 0
     if endless:
@@ -172,8 +169,17 @@ def _diagonal(values: Array) -> Array:
     return matrices
 
 
-def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noise: Array) -> tuple[Array, ...]:
-    """Displacement, speed and covariances along the directions, by integration."""
+def by_moment_equations(equation: Equation, times: Array, curvature: Array, noise: Array) -> tuple[Array, ...]:
+    r"""Displacement, speed and covariances along the directions of a Hessian, by integration.
+
+    With $\dot X = \gamma V - \gamma_0 G$, $\dot V = -a V - c\,G$ and $G = \nabla f + \sigma\dot B$, the covariances of
+    directions with the curvatures $\lambda_i$ and $\lambda_j$ obey, for $S = \sigma\sigma^T$,
+
+    $$\dot C_{xx} = \gamma (C_{xv} + C_{xv}^T) - \gamma_0 (\lambda_i + \lambda_j) C_{xx} + \gamma_0^2 S, \quad
+      \dot C_{xv} = \gamma C_{vv} - (a + \gamma_0 \lambda_i) C_{xv} - c \lambda_j C_{xx} + \gamma_0 c S,$$
+
+    $$\dot C_{vv} = -2 a C_{vv} - c\,(\lambda_i C_{xv} + \lambda_j C_{xv}^T) + c^2 S.$$
+    """
     d = len(curvature)
     shapes = ((d,), (d,), (d, d), (d, d), (d, d))
     ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
@@ -183,23 +189,14 @@ def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noi
 
     def derivative(t: float, y: Array, driven: float = 1.0) -> Array:
         x, v, xx, xv, vv = unpack(y)
-        time = np.asarray(t)
-        if isinstance(equation, FirstOrder):
-            c = equation.gain(time)
-            falling = -c * (curvature[:, None] + curvature) * xx + driven * c**2 * noise
-            return np.concatenate(
-                [c * (driven - curvature * x), 0 * v, falling.ravel(), 0 * xv.ravel(), 0 * vv.ravel()]
-            )
-        assert isinstance(equation, SecondOrder)
-        a = equation.damping.rate(time)
-        c = a if isinstance(equation, MemoryFlow) else equation.gain(time)
+        now, gain, a, c = _coefficients(equation, np.asarray(t))
         pulled = curvature[:, None] * xv
         return np.concatenate(
             [
-                v,
+                gain * v + now * (driven - curvature * x),
                 -a * v + c * (driven - curvature * x),
-                (xv + xv.T).ravel(),
-                (vv - a * xv - c * xx * curvature).ravel(),
+                (gain * (xv + xv.T) - now * (curvature[:, None] + curvature) * xx + driven * now**2 * noise).ravel(),
+                (gain * vv - a * xv - c * xx * curvature - now * pulled + driven * now * c * noise).ravel(),
                 (-2 * a * vv - c * (pulled + pulled.T) + driven * c**2 * noise).ravel(),
             ]
         )
@@ -219,23 +216,21 @@ def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noi
     # The equations are linear: in units of the noise and of the initial values, no tolerance is too coarse.
     unit = np.abs(noise).max() or 1.0
     noise = noise / unit
-    early = np.float64(min(1.0, positive[0])) if positive.size else np.float64(1.0)
-    powers = (1, 0, 1, 0, -1) if isinstance(equation, MemoryFlow) else (2, 1, 3, 2, 1)
-    atol = np.concatenate(
-        [np.full(math.prod(s), 1e-14 * min(1.0, early**k)) for s, k in zip(shapes, powers, strict=True)]
-    )
-    # The start is right to first order in time over the time scale 1/lambda of memory.
-    begin = 0.0
-    if positive.size and equation.is_singular:
-        begin = min(1e-8, 1e-5 * positive[0], 1e-7 / max(np.abs(curvature).max(), 1e-300))
-    first = _near_zero(equation, begin, d, noise)
-    found = [[part.copy() for part in _near_zero(equation, 0.0, d, noise)] for _ in times[times <= 0]]
+    found = [_near_zero(equation, 0.0, d, noise) for _ in times[times <= 0]]
     if positive.size:
-        state = np.concatenate([part.ravel() for part in first])
+        # The start is right to first order in time over the time scale 1/lambda of memory.
+        begin = min(1e-8, 1e-5 * positive[0], 1e-7 / max(np.abs(curvature).max(), 1e-300))
+        begin = begin if equation.is_singular else 0.0
+        state = np.concatenate([part.ravel() for part in _near_zero(equation, begin, d, noise)])
+        early = np.float64(min(1.0, positive[0]))
+        powers = (1, 0, 1, 0, -1) if isinstance(equation, MemoryFlow | MixtureFlow) else (2, 1, 3, 2, 1)
+        atol = [np.full(math.prod(s), 1e-14 * min(1.0, early**k)) for s, k in zip(shapes, powers, strict=True)]
         # An explicit method would take steps of 1/a: p = 100, or long after exponential memory has settled, are stiff.
         stiff = isinstance(equation, SecondOrder) and equation.damping.rate(positive[-1:])[0] * positive[-1] > 20
-        solver: dict[str, Any] = {"method": "LSODA", "jac": jacobian} if stiff else {"method": "DOP853"}
-        solution = solve_ivp(derivative, (begin, positive[-1]), state, t_eval=positive, rtol=1e-11, atol=atol, **solver)
+        implicit = stiff or isinstance(equation, MixtureFlow)  # the newest gradient pulls at the rate of the curvature
+        solver: dict[str, Any] = {"method": "LSODA", "jac": jacobian} if implicit else {"method": "DOP853"}
+        solver |= {"rtol": 1e-11, "atol": np.concatenate(atol)}
+        solution = solve_ivp(derivative, (begin, positive[-1]), state, t_eval=positive, **solver)
         if not solution.success:
             raise ArithmeticError(f"the moment equations of {equation} could not be solved: {solution.message}")
         found += [unpack(y) for y in solution.y.T]
@@ -247,8 +242,22 @@ def _by_moment_equations(equation: Equation, times: Array, curvature: Array, noi
     return x, v, unit * xx, unit * xv, unit * vv
 
 
+def _coefficients(equation: Equation, t: Array) -> tuple[Any, Any, Any, Any]:
+    r"""$\gamma_0, \gamma, a, c$ in `by_moment_equations`."""
+    if isinstance(equation, FirstOrder):
+        return equation.gain(t), 0.0, 0.0, 0.0
+    if isinstance(equation, MixtureFlow):
+        a = equation.memory.rate(t)
+        return equation.instant, equation.gain(t), a, a
+    assert isinstance(equation, SecondOrder)
+    a = equation.damping.rate(t)
+    return 0.0, 1.0, a, a if isinstance(equation, MemoryFlow) else equation.gain(t)
+
+
 def _near_zero(equation: Equation, t: float, d: int, noise: Array) -> list[Array]:
     """Displacement, speed and covariances at a small time, to first order in it."""
+    if isinstance(equation, MixtureFlow):
+        return equation._near_zero(t, d, noise)
     one, zero = np.ones(d), np.zeros((d, d))
     if isinstance(equation, FirstOrder) or not equation.is_singular:
         return [0 * one, 0 * one, zero, zero, zero]

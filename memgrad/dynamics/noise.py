@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 class Noise(ABC):

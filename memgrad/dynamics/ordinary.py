@@ -8,15 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from memgrad.dynamics.equations import Equation, NotFiniteError, SecondOrder
 from memgrad.dynamics.first_order import FirstOrder
 from memgrad.dynamics.mixture_flow import MixtureFlow
 from memgrad.dynamics.results import Trajectory
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 TOLERANCES = MappingProxyType({"paper": (1e-5, 1e-10), "tight": (1e-10, 1e-12)})
 """Relative and absolute tolerance by name. The paper's are those of its App. F."""
@@ -236,7 +235,6 @@ def _between(
         y = solution(np.maximum(t, begin)).T
         if isinstance(equation, FirstOrder):
             return y, equation.drift(t[:, None], y)
-        assert isinstance(equation, SecondOrder | MixtureFlow)
         x, v = y[:, :d].copy(), y[:, d:].copy()
         for i in np.flatnonzero(t < begin):
             x[i], v[i] = (part[0] for part in equation.start(x0, float(t[i])))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 @cache
-def legendre(n: int) -> tuple[Numbers, Numbers]:
+def legendre(n: int) -> tuple[Array, Array]:
     """The n points and weights of Gauss-Legendre, for smooth functions.
 
     Example:
@@ -24,7 +23,7 @@ def legendre(n: int) -> tuple[Numbers, Numbers]:
 
 
 @cache
-def double_exponential() -> tuple[Numbers, Numbers]:
+def double_exponential() -> tuple[Array, Array]:
     """Points and weights for functions that are singular or steep at an end.
 
     The points are u = 1/(1 + e^(-pi sinh x)) for even x, from 1e-250 to 1 - 1e-17.

@@ -16,9 +16,8 @@ from memgrad.dynamics.equations import Equation, ExponentialFlow, HeavyBallFlow,
 from memgrad.dynamics.first_order import AmplifiedFlow, GradientFlow
 from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.viscosity import ConstantViscosity, MemoryViscosity
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Polynomial
-
-Array = NDArray[np.float64]
 
 
 class Response(NamedTuple):

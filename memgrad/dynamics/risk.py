@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.discrete import linear_steps
 from memgrad.dynamics.spectra import Spectrum, as_batch
-from memgrad.kinds import is_real
+from memgrad.kinds import Array, is_real
 from memgrad.memory import Memory, Mixture
 from memgrad.memory.kinds import as_step
 from memgrad.memory.passport import Progress
 from memgrad.method import Method
 
-Array = NDArray[np.float64]
 Schedule = Callable[[NDArray[np.int64]], ArrayLike] | ArrayLike | None
 
 FAR = 1e8
@@ -134,7 +133,7 @@ def exact_risk(
     if not is_real(noise) or not 0 <= noise < np.inf:
         raise ValueError(f"exact_risk needs a finite noise >= 0, got noise={noise!r}.")
     kept = _recorded(record, steps)
-    factor = as_schedule("exact_risk", schedule, steps)
+    factor = _factors(schedule, steps)
     risk = np.full((len(listed), len(rates), len(kept)), np.inf)
     diverged = np.full((len(listed), len(rates)), -1)
     blocks, stopped = _blocks(listed, len(rates)), Event()
@@ -164,7 +163,7 @@ def exact_risk(
     return Risk(kept, risk, diverged, listed, rates, spectrum, batch, float(noise))
 
 
-def as_schedule(owner: str, schedule: Schedule, steps: int) -> Array:
+def _factors(schedule: Schedule, steps: int) -> Array:
     """The factor of the learning rate at each step."""
     if schedule is None:
         return np.ones(steps)
@@ -172,12 +171,12 @@ def as_schedule(owner: str, schedule: Schedule, steps: int) -> Array:
     factors = np.asarray(values, dtype=float)
     if factors.shape != (steps,):
         raise ValueError(
-            f"{owner} needs a schedule with one number for each of the {steps} steps, got the shape {factors.shape}."
+            f"exact_risk needs a schedule with one number for each of the {steps} steps, got the shape {factors.shape}."
         )
     wrong = ~(np.isfinite(factors) & (factors >= 0))
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise ValueError(f"{owner} needs a schedule that is finite and >= 0, got {factors[k]!r} at step k={k}.")
+        raise ValueError(f"exact_risk needs a schedule that is finite and >= 0, got {factors[k]!r} at step k={k}.")
     return factors
 
 

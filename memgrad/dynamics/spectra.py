@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from memgrad.kinds import as_number, is_real
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array, as_number, is_real
 
 SMALLEST = 1e-16
 """Curvatures below it are one bin of `Spectrum.power_law`: they do not move within a million accelerated steps."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics.equations import Equation, SecondOrder
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 FASTEST = 1e20
 """The largest rate times step. The noise of hV is larger than that of X by sqrt(a h/2), and 16 digits hold both."""

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,11 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.equations import Equation
-from memgrad.dynamics.integrators import EULER, Integrator, together
+from memgrad.dynamics.integrators import EULER, together
 from memgrad.dynamics.mixture_flow import MixtureFlow
 from memgrad.dynamics.ordinary import position, times_wanted
-from memgrad.dynamics.record import Observable, Recorder
-from memgrad.dynamics.results import Ensemble
+from memgrad.dynamics.results import Ensemble, Observable, Recorder
 from memgrad.dynamics.step_limits import refuse_hidden, refuse_overshooting, refuse_unstable
 from memgrad.kinds import is_real
 from memgrad.memory.passport import Progress
@@ -140,36 +138,36 @@ def simulate_together(
         >>> bool(noisy.var_x[0, 0] > 0), bool(calm.var_x[0, 0] > 0)
         (True, False)
     """
-    grid = _Grid.of(t, dt)
+    stops, dt = _stops(t, dt), float(dt)
     paths, seed = _whole("paths", paths, least=1), _whole("seed", seed, least=0)
     levels = _levels(quantiles)
     x = position(x0)
-    if mixtures := [equation for equation in equations if isinstance(equation, MixtureFlow)]:
-        if len(equations) > 1 or scheme != "exact" or start is not None:
-            raise ValueError(
-                "the flow of a mixture is simulated alone, with the scheme 'exact' and no start; got "
-                f"{len(equations)} equations, scheme={scheme!r}, start={start!r}."
-            )
-        _refuse_more_than(memory_limit, 1, paths, x.shape[1], len(grid.stops), keep_paths)
-        recorder = Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths)
-        return (mixtures[0]._paths(x, grid.stops, grid.dt, seed, recorder, progress),)
-    integrators = together(tuple(equations), x, grid.dt, scheme, start)
-    _refuse_more_than(memory_limit, len(equations), paths, x.shape[1], len(grid.stops), keep_paths)
-    recorders = [Recorder(grid.times, paths, x.shape[1], levels, observe or {}, keep_paths) for _ in equations]
+    mixtures = [equation for equation in equations if isinstance(equation, MixtureFlow)]
+    if mixtures and (len(equations) > 1 or scheme != "exact" or start is not None):
+        raise ValueError(
+            "the flow of a mixture is simulated alone, with the scheme 'exact' and no start; got "
+            f"{len(equations)} equations, scheme={scheme!r}, start={start!r}."
+        )
+    _refuse_more_than(memory_limit, len(equations), paths, x.shape[1], len(stops), keep_paths)
+    times = stops.astype(float) * dt
+    recorders = [Recorder(times, paths, x.shape[1], levels, observe or {}, keep_paths) for _ in equations]
+    if mixtures:
+        return (mixtures[0]._paths(x, stops, dt, seed, recorders[0], progress),)
+    integrators = together(tuple(equations), x, dt, scheme, start)
     states = [integrator.first(x, paths) for integrator in integrators.each]
     lanes = [slice(first, min(first + LANE, paths)) for first in range(0, paths, LANE)]
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in range(len(lanes))]
-    done, total, normals = 0, int(grid.stops[-1]), 0
+    done, total, normals = 0, int(stops[-1]), 0
     for integrator, equation in zip(integrators.each, equations, strict=True):
-        for time in (0.0, total * grid.dt):
-            refuse_overshooting(equation, grid.dt, partial(_without_noise, integrator, time))
+        for time in (0.0, total * dt):
+            refuse_overshooting(equation, dt, partial(integrator.without_noise, time))
         if scheme not in EULER:
-            for time in (grid.dt, total * grid.dt):
-                refuse_hidden(equation, time, grid.dt)
+            for time in (dt, total * dt):
+                refuse_hidden(equation, time, dt)
         elif start is None:
-            refuse_unstable(equation, total * grid.dt, grid.dt)
+            refuse_unstable(equation, total * dt, dt)
     with np.errstate(all="ignore"), ThreadPoolExecutor(_threads(threads, len(lanes))) as pool:
-        for i, stop in enumerate(grid.stops.tolist()):
+        for i, stop in enumerate(stops.tolist()):
             while done < stop:
                 upto = min(stop, done + max(1, min(_STEPS_AT_ONCE, _PATH_STEPS_AT_ONCE // paths)))
                 steps = list(integrators.steps(done, upto))
@@ -189,7 +187,7 @@ def simulate_together(
                     progress(done, total)
             for recorder, integrator, state in zip(recorders, integrators.each, states, strict=True):
                 recorder.record(i, *integrator.at(stop, x, *state))
-    how = {"scheme": scheme, "dt": grid.dt, "start": integrators.begin * grid.dt}
+    how = {"scheme": scheme, "dt": dt, "start": integrators.each[0].begin * dt}
     how |= {"seed": seed, "steps": total, "normals": normals}
     return tuple(
         recorder.ensemble(equation=str(equation), **how)
@@ -197,47 +195,31 @@ def simulate_together(
     )
 
 
-def _without_noise(integrator: Integrator, t: float, curvature: float, dt: float) -> NDArray[np.float64]:
-    # Not the very first step, in which a memory forgets everything.
-    return replace(integrator, dt=dt).without_noise(curvature, max(t, dt, integrator.begin * integrator.dt))
-
-
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """The step, and the indices of the steps after which the state is recorded."""
-
-    dt: float
-    stops: NDArray[np.int64]
-
-    @property
-    def times(self) -> NDArray[np.float64]:
-        return self.stops.astype(float) * self.dt
-
-    @staticmethod
-    def of(t: ArrayLike, dt: float) -> _Grid:
-        if not is_real(dt):
-            raise TypeError(f"a step dt is a real number > 0, got dt={dt!r}.")
-        if not (0 < dt < math.inf):
-            raise ValueError(f"a step dt must be finite and > 0, got dt={dt!r}.")
-        if np.ndim(t) == 0:
-            steps = int(_Grid.of(times_wanted(t)[-1:], dt).stops[0])
-            return _Grid(float(dt), np.unique(np.linspace(0, steps, min(steps, 200) + 1).round().astype(np.int64)))
-        times = times_wanted(t)
-        with np.errstate(over="ignore"):
-            stops = np.rint(times / dt)
-        if stops[-1] > 2**53:  # beyond this, floats cannot tell consecutive steps apart
-            raise ValueError(
-                f"t={times[-1].item()!r} with dt={dt!r} is {stops[-1]:.3g} steps, more than can be counted (9e15): "
-                f"take a larger dt, or an earlier end."
-            )
-        off = np.abs(stops * dt - times) > 1e-6 * dt + 1e-12 * times
-        if np.any(off):
-            wrong = times[off][0]
-            raise ValueError(
-                f"requested times must be multiples of the step dt={dt!r}, got t={wrong.item()!r}; the nearest is "
-                f"{float(np.rint(wrong / dt) * dt)!r}."
-            )
-        return _Grid(float(dt), stops.astype(np.int64))
+def _stops(t: ArrayLike, dt: float) -> NDArray[np.int64]:
+    """The indices of the steps after which the state is recorded."""
+    if not is_real(dt):
+        raise TypeError(f"a step dt is a real number > 0, got dt={dt!r}.")
+    if not (0 < dt < math.inf):
+        raise ValueError(f"a step dt must be finite and > 0, got dt={dt!r}.")
+    if np.ndim(t) == 0:
+        steps = int(_stops(times_wanted(t)[-1:], dt)[0])
+        return np.unique(np.linspace(0, steps, min(steps, 200) + 1).round().astype(np.int64))
+    times = times_wanted(t)
+    with np.errstate(over="ignore"):
+        stops = np.rint(times / dt)
+    if stops[-1] > 2**53:  # beyond this, floats cannot tell consecutive steps apart
+        raise ValueError(
+            f"t={times[-1].item()!r} with dt={dt!r} is {stops[-1]:.3g} steps, more than can be counted (9e15): "
+            f"take a larger dt, or an earlier end."
+        )
+    off = np.abs(stops * dt - times) > 1e-6 * dt + 1e-12 * times
+    if np.any(off):
+        wrong = times[off][0]
+        raise ValueError(
+            f"requested times must be multiples of the step dt={dt!r}, got t={wrong.item()!r}; the nearest is "
+            f"{float(np.rint(wrong / dt) * dt)!r}."
+        )
+    return stops.astype(np.int64)
 
 
 def _whole(name: str, value: Any, *, least: int) -> int:
@@ -259,7 +241,7 @@ def _threads(threads: int | None, lanes: int) -> int:
     if threads is not None:
         return min(_whole("threads", threads, least=1), lanes)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, lanes))
+    return min(cores, lanes)
 
 
 def _refuse_more_than(limit: float, equations: int, paths: int, d: int, times: int, keep_paths: bool) -> None:

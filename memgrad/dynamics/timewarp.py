@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Trajectory
 from memgrad.dynamics.viscosity import HyperbolicViscosity, MemoryViscosity, Viscosity, refuse_discrete
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Memory, Polynomial
 from memgrad.memory.text import as_memory
-
-Array = NDArray[np.float64]
 
 
 class TimeWarp(ABC):
@@ -44,31 +43,35 @@ class TimeWarp(ABC):
     def speed(self, t: ArrayLike) -> Array:
         r"""$\dot\tau(t)$: how fast the time in MG-ODE runs at the heavy ball's time t."""
 
+    def _stretch(self, t: Array) -> Array:
+        """The heavy ball's velocity over that in MG-ODE, at the heavy ball's time t."""
+        return self.speed(t)
+
     def to_heavy_ball(self, trajectory: Trajectory) -> Trajectory:
         """A solution of MG-ODE as a solution of the heavy ball."""
 
-        def sped_up(t: Array, x: Array, v: Array) -> tuple[Array, Array]:
-            return x, v * self.speed(t)[:, None]
+        def sped_up(t: Array, v: Array) -> Array:
+            return np.asarray(v * self._stretch(t)[:, None])
 
-        return retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
+        return _retimed(trajectory, self.heavy_ball_time, self.memory_time, sped_up)
 
     def to_memory(self, trajectory: Trajectory) -> Trajectory:
         """A solution of the heavy ball as a solution of MG-ODE."""
 
-        def slowed(tau: Array, x: Array, v: Array) -> tuple[Array, Array]:
-            speed = self.speed(self.heavy_ball_time(tau))[:, None]
-            first = self._first_velocity(trajectory) if np.any(speed == 0) else 0.0
-            return x, np.where(speed == 0, first, v / np.where(speed == 0, 1.0, speed))
+        def slowed(tau: Array, v: Array) -> Array:
+            stretch = self._stretch(self.heavy_ball_time(tau))[:, None]
+            first = self._first_velocity(trajectory) if np.any(stretch == 0) else 0.0
+            return np.where(stretch == 0, first, v / np.where(stretch == 0, 1.0, stretch))
 
-        return retimed(trajectory, self.memory_time, self.heavy_ball_time, slowed)
+        return _retimed(trajectory, self.memory_time, self.heavy_ball_time, slowed)
 
     def _first_velocity(self, trajectory: Trajectory) -> Array:
-        """The limit of the heavy ball's velocity over the speed, 0/0, as t -> 0."""
+        """The limit of the heavy ball's velocity over its stretch, 0/0, as t -> 0."""
         if trajectory.at is None or trajectory.start == 0:
             return np.full(trajectory.v.shape[1], np.nan)
         # Integration began so early that the quotient still equals its limit exactly.
         start = np.array([trajectory.start])
-        return np.asarray(trajectory.at(start)[1][0] / self.speed(start))
+        return np.asarray(trajectory.at(start)[1][0] / self._stretch(start))
 
 
 @final
@@ -236,6 +239,7 @@ class WarpedViscosity(Viscosity):
         of_memory = MemoryViscosity(self.warp.memory)
         early = self.warp.EARLY
         older, newer = (self.warp.memory_time(np.maximum(time, early)) for time in (s, t))
+        older = np.minimum(older, newer)  # where s and t are almost equal, rounding may exchange them
         late = of_memory.survival(older, newer) * np.sqrt(of_memory.rate(older) / of_memory.rate(newer))
         return np.asarray(late * (np.minimum(s, early) / np.minimum(t, early)) ** (2 * self.warp.degree - 1))
 
@@ -260,25 +264,24 @@ def time_warp(memory: Memory | str) -> TimeWarp:
     return QuadratureWarp(memory)
 
 
-def retimed(
+def _retimed(
     trajectory: Trajectory,
     forth: Callable[[Array], Array],
     back: Callable[[Array], Array],
-    changed: Callable[[Array, Array, Array], tuple[Array, Array]],
+    changed: Callable[[Array, Array], Array],
 ) -> Trajectory:
     """The trajectory with its times mapped by `forth` and its velocities by `changed`, also between the times."""
     before, t = trajectory.at, forth(trajectory.t)
 
     def at(new: Array) -> tuple[Array, Array]:
         new = np.atleast_1d(np.asarray(new, dtype=float))
-        return changed(new, *before(back(new)))  # type: ignore[misc]  # not called if there was none
+        x, v = before(back(new))  # type: ignore[misc]  # not called if there was none
+        return x, changed(new, v)
 
-    x, v = changed(t, trajectory.x, trajectory.v)
     return dataclasses.replace(
         trajectory,
         t=t,
-        x=x,
-        v=v,
+        v=changed(t, trajectory.v),
         equation=f"{trajectory.equation}, warped",
         start=float(forth(np.array(trajectory.start))),
         at=None if before is None else at,

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Memory, Polynomial
 from memgrad.memory.kinds import as_real
-
-Times = NDArray[np.float64]
 
 
 class Viscosity(ABC):
@@ -26,14 +24,14 @@ class Viscosity(ABC):
     """Whether $a(t)$ grows without bound as $t \\to 0$, so that the velocity at 0 cannot be chosen."""
 
     @abstractmethod
-    def rate(self, t: Times) -> Times:
+    def rate(self, t: Array) -> Array:
         r"""The viscosity $a(t)$ itself, $t > 0$ (also $t = 0$ unless it is singular)."""
 
     @abstractmethod
-    def survival(self, s: Times, t: Times) -> Times:
+    def survival(self, s: Array, t: Array) -> Array:
         r"""The share $e^{-\int_s^t a(r) dr}$ of a velocity at time $s$ that is left at $t > 0$, $0 \le s \le t$."""
 
-    def reach(self, s: Times, t: Times) -> Times | None:
+    def reach(self, s: Array, t: Array) -> Array | None:
         r"""How far a unit velocity at time $s$ moves until $t$, $\int_s^t e^{-\int_s^r a} dr$; None if not known."""
         return None
 
@@ -61,15 +59,15 @@ class ConstantViscosity(Viscosity):
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_real("constant viscosity", "alpha", self.alpha, "a finite alpha > 0"))
 
-    def rate(self, t: Times) -> Times:
+    def rate(self, t: Array) -> Array:
         """The constant, in the shape of `t`."""
         return np.full(np.shape(t), self.alpha)
 
-    def survival(self, s: Times, t: Times) -> Times:
+    def survival(self, s: Array, t: Array) -> Array:
         r"""The share $e^{-\alpha(t-s)}$."""
         return np.exp(-self.alpha * (np.asarray(t) - s))
 
-    def reach(self, s: Times, t: Times) -> Times:
+    def reach(self, s: Array, t: Array) -> Array:
         r"""The distance $(1 - e^{-\alpha(t-s)})/\alpha$."""
         return np.asarray(-np.expm1(-self.alpha * (np.asarray(t) - s)) / self.alpha)
 
@@ -96,11 +94,11 @@ class MemoryViscosity(Viscosity):
     def __post_init__(self) -> None:
         refuse_discrete(self.memory)
 
-    def rate(self, t: Times) -> Times:
+    def rate(self, t: Array) -> Array:
         r"""The coefficient $\dot m(t)/m(t)$."""
         return np.asarray(self.memory.rate(np.asarray(t, dtype=float)))
 
-    def survival(self, s: Times, t: Times) -> Times:
+    def survival(self, s: Array, t: Array) -> Array:
         r"""The share $m(s)/m(t)$, also where $m$ itself overflows."""
         s, t = np.broadcast_arrays(np.asarray(s, dtype=float), np.asarray(t, dtype=float))
         if isinstance(self.memory, Polynomial):
@@ -108,7 +106,7 @@ class MemoryViscosity(Viscosity):
         later = np.where(s > 0, s, t)
         return np.where(s > 0, self.memory.influence(later, t) / self.memory.rate(later), 0.0)
 
-    def reach(self, s: Times, t: Times) -> Times | None:
+    def reach(self, s: Array, t: Array) -> Array | None:
         r"""The distance $\int_s^t \frac{m(s)}{m(r)} dr$ for polynomial and exponential memory."""
         s, t = np.broadcast_arrays(np.asarray(s, dtype=float), np.asarray(t, dtype=float))
         with np.errstate(all="ignore"):
@@ -150,11 +148,11 @@ class HyperbolicViscosity(Viscosity):
     def __post_init__(self) -> None:
         object.__setattr__(self, "omega", as_real("hyperbolic viscosity", "omega", self.omega, "a finite omega > 0"))
 
-    def rate(self, t: Times) -> Times:
+    def rate(self, t: Array) -> Array:
         r"""The viscosity $\omega \coth(\omega t)$."""
         return np.asarray(self.omega / np.tanh(self.omega * np.asarray(t)))
 
-    def survival(self, s: Times, t: Times) -> Times:
+    def survival(self, s: Array, t: Array) -> Array:
         r"""The share $\sinh(\omega s)/\sinh(\omega t)$."""
         w, s, t = self.omega, np.asarray(s), np.asarray(t)
         return np.asarray(np.exp(-w * (t - s)) * np.expm1(-2 * w * s) / np.expm1(-2 * w * t))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
 from memgrad.kinds import Array
-from memgrad.statistics import Estimate, interval, t_quantile
+from memgrad.statistics import Estimate, interval
 
 
 @final
@@ -41,8 +41,7 @@ class Curve:
         finished = [
             i for i, seed in enumerate(self.seeds) if seed in self.diverged or np.isfinite(self.values[:, i]).any()
         ]
-        quantile = t_quantile(len(finished)) if len(finished) > 1 else None
-        intervals = [interval(at[finished], quantile=quantile) for at in self.values]
+        intervals = [interval(at[finished]) for at in self.values]
         mean, low, high = (np.array([getattr(each, end) for each in intervals]) for end in ("value", "low", "high"))
         return mean, low, high
 

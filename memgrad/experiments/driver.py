@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 from memgrad.experiments.digests import digest_of_data
 from memgrad.experiments.planning.plan import RunGroup, expand, remaining, run_groups_of, runs_in
@@ -17,7 +16,7 @@ from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.checkpoint import Checkpoint
-from memgrad.experiments.training.engines.engine import Engine, check_device
+from memgrad.experiments.training.engines.engine import Engine, check_device, handler_kept
 from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Refused, Saved, Stopped
 from memgrad.experiments.training.train import Assignment
 
@@ -47,17 +46,10 @@ class Listener(Protocol):
 class Silent:
     """A listener that shows nothing."""
 
-    def began(self, groups: Sequence[RunGroup], finished: int) -> None:
+    def began(self, *_: object, **__: object) -> None:
         """Nothing."""
 
-    def started(self, group: RunGroup, k: int) -> None:
-        """Nothing."""
-
-    def happened(self, group: RunGroup, event: Event) -> None:
-        """Nothing."""
-
-    def said(self, message: str) -> None:
-        """Nothing."""
+    started = happened = said = began
 
 
 @final
@@ -131,28 +123,21 @@ def execute(
 def facts_of(problem_choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
     """The facts about a problem: from the store if it is built in and was loaded before, else by loading it.
 
-    Args:
-        problem_choice: The problem.
-        store: Where facts may be stored.
-        keep: Whether to store them there, which needs a writable store.
+    With `keep` they are stored too, which needs a writable store.
     """
     known = known_facts(problem_choice, store)
     if known is not None:
         return known
     facts = facts_about(problem_choice, problem_choice.load())
     if keep and problem_choice.is_ours:
-        store.save_facts(_key(problem_choice), facts)
+        store.save_facts(digest_of_data(problem_choice.to_dict()), facts)
     return facts
 
 
 def known_facts(problem_choice: ProblemChoice, store: Store) -> Facts | None:
     """The facts about a built-in problem that was loaded before, from the store: nothing is loaded."""
-    known = store.facts(_key(problem_choice)) if problem_choice.is_ours else None
+    known = store.facts(digest_of_data(problem_choice.to_dict())) if problem_choice.is_ours else None
     return known if known is not None and known.fingerprint == fingerprint_of_ours(problem_choice) else None
-
-
-def _key(problem_choice: ProblemChoice) -> str:
-    return digest_of_data(problem_choice.to_dict())
 
 
 def results_of(spec: Spec, store: Store, *, facts: Facts | None = None) -> Results:
@@ -205,7 +190,7 @@ class _Driver:
         self._under_way: dict[str, RunGroup] = {}
         self._tries: dict[str, int] = {}
         self._parts: tuple[tuple[str, str], ...] = ()
-        self._signals = StopSignals()
+        self._stop = False
 
     def drive(self) -> Outcome:
         began = time.monotonic()
@@ -213,11 +198,11 @@ class _Driver:
             facts = self._facts or facts_of(self._spec.problem_choice, self._store, keep=True)
             self._parts = facts.parts
             try:
-                with self._signals:
+                with handler_kept(signal.SIGINT, self._hear), handler_kept(signal.SIGTERM, self._hear):
                     # Methods that follow another are planned once its step size is selected.
-                    while not self._signals.stop and (todo := self._planned(facts)):
+                    while not self._stop and (todo := self._planned(facts)):
                         self._train_all(todo)
-                    if self._signals.stop:
+                    if self._stop:
                         self._interrupt()
             except KeyboardInterrupt:  # the second Ctrl-C
                 self._outcome.interrupted = True
@@ -226,16 +211,20 @@ class _Driver:
         self._outcome.seconds = time.monotonic() - began
         return self._outcome
 
+    def _hear(self, *_: object) -> None:
+        """The first Ctrl-C or SIGTERM only asks to stop, so that no write is interrupted; the second one interrupts."""
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+
     def _planned(self, facts: Facts) -> tuple[RunGroup, ...]:
         """The run groups to train next; none when nothing more can be done."""
         table = expand(self._spec, facts, selected_step_sizes(self._spec, facts, self._store))
-        runs = runs_in(table)
-        waiting = [method.name for method in self._spec.methods if method.variants[0].name not in table]
-        finished = self._store.digests().keys() & {run.digest for run in runs}
-        self._outcome.runs = runs
-        self._outcome.waiting = tuple(waiting)
+        by_digest = {run.digest: run for run in runs_in(table)}
+        finished = self._store.digests().keys() & by_digest.keys()
+        self._outcome.runs = tuple(by_digest.values())
+        self._outcome.waiting = tuple(m.name for m in self._spec.methods if m.variants[0].name not in table)
         self._outcome.there = len(finished) - self._outcome.trained
-        by_digest = {run.digest: run for run in runs}
         saved = [self._store.checkpoint_runs(key) for key in self._store.checkpoints()]
         resumable = [
             [by_digest[d] for d in digests] for digests in saved if digests and by_digest.keys() >= set(digests)
@@ -253,7 +242,7 @@ class _Driver:
 
     def _train_all(self, todo: Sequence[RunGroup]) -> None:
         waiting = list(todo)
-        while (waiting or self._under_way) and not self._signals.stop:
+        while (waiting or self._under_way) and not self._stop:
             while waiting and len(self._under_way) < self._engine.slots:
                 self._start(waiting.pop(0))
             for key, event in self._events():
@@ -316,29 +305,3 @@ class _Driver:
             for key, event in self._events():
                 if isinstance(event, Finished | Failed | Lost | Stopped):
                     del self._under_way[key]
-
-
-class StopSignals:
-    """While this context is active, the first Ctrl-C or SIGTERM only sets `stop`; the second one interrupts.
-
-    So no write is interrupted. Outside the main thread, signals are left alone.
-    """
-
-    def __init__(self) -> None:
-        self.stop = False
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> StopSignals:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._hear)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _hear(self, *_: object) -> None:
-        if self.stop:
-            raise KeyboardInterrupt
-        self.stop = True

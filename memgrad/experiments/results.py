@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self, final
 
@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from memgrad.deprecation import renamed
 from memgrad.experiments.comparison import Comparison, Curve, first_at
+from memgrad.experiments.planning.plan import Table, runs_in, settings_in
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.chunk import Rows
 from memgrad.experiments.storing.store import Store
 from memgrad.kinds import Array
 from memgrad.statistics import Estimate, holm, interval, paired_difference, paired_p_value
-
-RunTable = Mapping[str, Mapping[float, Mapping[int, Run]]]
-"""The runs of an experiment, by the name of a method or of a variant of it, the step size and the seed."""
 
 
 @final
@@ -39,15 +37,15 @@ class Results:
         rows: The rows of the finished runs.
     """
 
-    def __init__(self, spec: Spec, table: RunTable, rows: Rows) -> None:
+    def __init__(self, spec: Spec, table: Table, rows: Rows) -> None:
         self.spec = spec
         self.runs = table
         self.rows = rows
 
     @classmethod
-    def read(cls, spec: Spec, store: Store, table: RunTable) -> Self:
+    def read(cls, spec: Spec, store: Store, table: Table) -> Self:
         """The results that a store has for the runs of a table."""
-        return cls(spec, table, store.read(run.digest for *_, run in _each(table)))
+        return cls(spec, table, store.read(run.digest for run in runs_in(table)))
 
     @property
     def finished(self) -> bool:
@@ -63,7 +61,7 @@ class Results:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The names of the metrics."""
-        return tuple(dict.fromkeys(metric for *_, run in _each(self.runs) for metric in run.metrics))
+        return tuple(dict.fromkeys(metric for run in runs_in(self.runs) for metric in run.metrics))
 
     def step_sizes(self, method: str) -> tuple[float, ...]:
         """The step sizes of a method, in increasing order."""
@@ -121,8 +119,8 @@ class Results:
         """The mean of the final values over the finished seeds; nan or infinite if one of them diverged."""
         lr = self.selected_lr(method) if lr is None else lr
         at = self._at(method, lr)
-        finals = dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
-        return interval([finals[seed] for seed in self.seeds(method, lr) if at[seed].digest in self.rows.runs])
+        finals = self._by_seed(method, metric, lr)
+        return interval([final for seed, final in finals.items() if at[seed].digest in self.rows.runs])
 
     def selectable(self, method: str) -> bool:
         """Whether a step size can be selected: at least one has all its runs finished."""
@@ -196,7 +194,7 @@ class Results:
     @cached_property
     def planned(self) -> Mapping[str, Run]:
         """All runs that are known so far, finished or not, by digest."""
-        return {run.digest: run for *_, run in _each(self.runs)}
+        return {run.digest: run for run in runs_in(self.runs)}
 
     def missing(self) -> tuple[Run, ...]:
         """The runs that are not finished."""
@@ -218,14 +216,14 @@ class Results:
             reach: Also say after how many steps each method reaches this value of the metric.
         """
         self._check(metric)
-        names = [name for name in self.methods if self.selectable(name)]
+        selected = {name: self.selected(name) for name in self.methods if self.selectable(name)}
         reference = self.methods[0] if reference is None else reference
         self.selected_lr(reference)  # raises if it has none
-        finals = {name: self._by_seed(name, metric) for name in names}
+        finals = {name: self._by_seed(name, metric, lr) for name, (_, lr) in selected.items()}
         logarithmic = all(value > 0 for each in finals.values() for value in each.values() if not math.isnan(value))
         differences: dict[str, Estimate] = {}
         p_values: dict[str, float] = {}
-        for name in names:
+        for name in selected:
             if name != reference:
                 shared = sorted(finals[name].keys() & finals[reference].keys())
                 pair = [np.array([finals[each][seed] for seed in shared]) for each in (name, reference)]
@@ -235,17 +233,18 @@ class Results:
         return tuple(
             Comparison(
                 name,
-                self.selected_lr(name),
-                self.final_interval(name, metric),
+                lr,
+                self.final_interval(name, metric, lr=lr),
                 differences.get(name),
                 logarithmic,
                 p_values.get(name, math.nan),
                 adjusted.get(name, math.nan),
                 *self._counts(name),
-                *self._setting(name),
+                variant,
+                next(iter(self.runs[variant][lr].values())).steps,
                 None if reach is None else self.steps_to_reach(name, metric, reach),
             )
-            for name in names
+            for name, (variant, lr) in selected.items()
         )
 
     def table(self) -> dict[str, NDArray[Any]]:
@@ -253,7 +252,8 @@ class Results:
         described = self.rows.described()
         selected = dict(self.selected(name) for name in self.methods if self.selectable(name))
         blocks = [
-            (name, selected.get(name) == lr, self.rows.places(run.digest)) for name, lr, _, run in _each(self.runs)
+            (name, selected.get(name) == lr, self.rows.places(run.digest))
+            for name, lr, _, run in settings_in(self.runs)
         ]
         sizes = [len(places) for *_, places in blocks]
         places = np.concatenate([np.empty(0, dtype=np.intp), *(places for *_, places in blocks)])
@@ -272,15 +272,8 @@ class Results:
         last = values[steps >= times[-max(1, round(select.last * len(times)))]]
         return float(last.mean()) if len(last) else math.nan
 
-    def _by_seed(self, method: str, metric: str) -> dict[int, float]:
-        """The final values of the finished runs at the selected step size; nan for one that diverged."""
-        lr = self.selected_lr(method)
+    def _by_seed(self, method: str, metric: str, lr: float) -> dict[int, float]:
         return dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
-
-    def _setting(self, method: str) -> tuple[str, int]:
-        """The selected variant, and the number of steps of its runs."""
-        variant, lr = self.selected(method)
-        return variant, next(iter(self.runs[variant][lr].values())).steps
 
     def _counts(self, method: str) -> tuple[int, int, int]:
         runs = [seeds for name in self._variants(method) for seeds in self.runs.get(name, {}).values()]
@@ -305,10 +298,3 @@ class Results:
             known = ", ".join(f"{each:g}" for each in self.step_sizes(method)) or "none yet"
             raise ValueError(f"method {method!r} has no runs with the step size {lr!r}; its step sizes: {known}.")
         return self._of(method)[lr]
-
-
-def _each(table: RunTable) -> Iterator[tuple[str, float, int, Run]]:
-    for method, step_sizes in table.items():
-        for lr, seeds in step_sizes.items():
-            for seed, run in seeds.items():
-                yield method, lr, seed, run

@@ -18,14 +18,7 @@ class _OnePage(BaseHTTPRequestHandler):
     """Serves the page at `/` and nothing else, and only under this machine's own names."""
 
     def do_GET(self) -> None:
-        """Send the page."""
-        self._answer(with_page=True)
-
-    def do_HEAD(self) -> None:
-        """Send the headers of the page."""
-        self._answer(with_page=False)
-
-    def _answer(self, *, with_page: bool) -> None:
+        """Send the page; its headers alone if the method is HEAD."""
         # A site that lets its own name point to 127.0.0.1 (DNS rebinding) could otherwise talk to this server.
         if not self._is_named():
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
@@ -38,8 +31,10 @@ class _OnePage(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(page)))
         self.end_headers()
-        if with_page:
+        if self.command == "GET":
             self.wfile.write(page)
+
+    do_HEAD = do_GET  # noqa: N815  # the name is the standard library's
 
     def _is_named(self) -> bool:
         """Whether there is one Host, and it is a name of this machine with the server's port."""

@@ -13,7 +13,7 @@ from memgrad.figures.audits import audits
 from memgrad.figures.bounds import gamma_curve, gamma_region
 from memgrad.figures.comparisons import comparison
 from memgrad.figures.datasets import data_set
-from memgrad.figures.descents import amplification, time_warp
+from memgrad.figures.descents import amplification, smoothing, time_warp
 from memgrad.figures.ensembles import ensembles
 from memgrad.figures.memories import PAPER_MEMORIES, memory_types, mixture_weights
 from memgrad.figures.objectives import example_objectives, objective_shapes
@@ -21,7 +21,6 @@ from memgrad.figures.odes import Panel, momentum_and_memory
 from memgrad.figures.races import race
 from memgrad.figures.ratios import ratios
 from memgrad.figures.risks import Curve, risk_curves, risk_map
-from memgrad.figures.smoothing import smoothing
 from memgrad.figures.spectra import measured_spectrum
 from memgrad.figures.style import FORMATS, figure_path, save
 from memgrad.figures.training import Band, TrainingPanel, reconstructed, training_curves

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -29,7 +30,7 @@ def gamma_curve(bounds: GammaBounds, *, caption: str = "") -> Figure:
     Reference:
         UAI 2019, Fig. bound_beta. *Differs*: the bounds meet at 3.162, not at 3.13 (erratum 35).
     """
-    curve, first, second = (line for line, _ in zip(lines(), range(3), strict=False))
+    curve, first, second = islice(lines(), 3)
     beta, (peak, height) = bounds.beta, bounds.peak
     with sheet((4.6, 3.1), caption) as figure:
         axes = figure.add_subplot(
@@ -67,7 +68,7 @@ def gamma_region(bounds: GammaBounds, alpha: float, *, caption: str = "") -> Fig
     Reference:
         UAI 2019, Fig. bound_beta_2.
     """
-    curve, first, second = (line for line, _ in zip(lines(), range(3), strict=False))
+    curve, first, second = islice(lines(), 3)
     beta, height = bounds.beta, bounds.peak[1]
     best, simple = bounds.solution(alpha, tight=True), bounds.solution(alpha, tight=False)
     with sheet((4.9, 3.4), caption) as figure:
@@ -75,27 +76,14 @@ def gamma_region(bounds: GammaBounds, alpha: float, *, caption: str = "") -> Fig
             xlim=(0, float(beta.max())), ylim=(0, 1.75 * height), xlabel=r"$\beta$", ylabel=r"$\gamma$"
         )
         axes.fill_between(beta, bounds.curve, color=curve["color"], alpha=0.15, linewidth=0, label="feasible")
-        axes.fill_between(
-            beta,
-            bounds.lower,
-            facecolor="none",
-            edgecolor="0.6",
-            hatch="////",
-            linewidth=0,
-            label="feasible, simplified",
-        )
+        hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.6", "hatch": "////", "linewidth": 0}
+        axes.fill_between(beta, bounds.lower, label="feasible, simplified", **hatched)
         axes.plot(beta, bounds.curve, **curve)
         axes.plot(beta, bounds.lower, **first)
         axes.plot([0, alpha], [alpha, 0], label=rf"$\gamma=\alpha-\beta$, $\alpha={alpha:g}$", **second)
         axes.plot(*best, "o", color="black", markersize=5, label=rf"optimal, $\gamma$ = {best[1]:.3g}")
-        axes.plot(
-            *simple,
-            "s",
-            markerfacecolor="white",
-            markeredgecolor="black",
-            markersize=5,
-            label=rf"approximate, $\gamma$ = {simple[1]:.3g}",
-        )
+        square: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": "black", "markersize": 5}
+        axes.plot(*simple, "s", label=rf"approximate, $\gamma$ = {simple[1]:.3g}", **square)
         axes.legend(loc="upper right", fontsize=SMALL + 0.5, ncols=2)
     return figure
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import BLUE
-from memgrad.figures.style import drawing
+from memgrad.figures.style import sheet
 from memgrad.problems.datasets import Dataset
 from memgrad.problems.datasets.catalogue import UNUSED
 
@@ -32,27 +32,26 @@ def data_set(data: Dataset, *, columns: int = 10) -> Figure:
     """
     if columns < 1:
         raise ValueError(f"a picture of a data set needs columns >= 1, got columns={columns!r}.")
-    with drawing():
-        return _table(data) if data.train_inputs.ndim == 2 else _images(data, columns)
+    return _table(data) if data.train_inputs.ndim == 2 else _images(data, columns)
 
 
 def _images(data: Dataset, columns: int) -> Figure:
     """One image: a row for each class with its first examples, one white pixel between them."""
     height, width = data.train_inputs.shape[-2:]
     classes = len(data.class_names)
-    sheet = np.ones((classes * (height + 1), columns * (width + 1), 3), dtype=np.float32)
+    picture = np.ones((classes * (height + 1), columns * (width + 1), 3), dtype=np.float32)
     for label in range(classes):
         for column, image in enumerate(data.train_inputs[data.train_targets == label][:columns]):
             colors = image.transpose(1, 2, 0) if image.ndim == 3 else np.repeat(1 - image[..., None], 3, axis=2)
             top, left = label * (height + 1), column * (width + 1)
-            sheet[top : top + height, left : left + width] = colors
-    figure = Figure(figsize=(0.45 * columns + 1.2, 0.45 * classes), layout="constrained")
-    axes = figure.add_subplot()
-    axes.imshow(sheet, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([label * (height + 1) + height / 2 for label in range(classes)], data.class_names)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
+            picture[top : top + height, left : left + width] = colors
+    with sheet((0.45 * columns + 1.2, 0.45 * classes)) as figure:
+        axes = figure.add_subplot()
+        axes.imshow(picture, interpolation="nearest")
+        axes.set_xticks([])
+        axes.set_yticks([label * (height + 1) + height / 2 for label in range(classes)], data.class_names)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
     return figure
 
 
@@ -63,17 +62,17 @@ def _table(data: Dataset) -> Figure:
     shares = [float(np.mean(data.train_targets == label)) for label in labels]
     inputs = data.train_inputs[:, : len(COVTYPE_FEATURES)]
     means = np.stack([inputs[data.train_targets == label].mean(0) for label in labels])
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    bars, heat = figure.subplots(1, 2, width_ratios=(1, 2), sharey=True)
-    bars.barh(range(len(labels)), shares, color=BLUE)
-    bars.set_yticks(range(len(labels)), names)
-    bars.invert_yaxis()
-    bars.set_xlabel("share of the rows")
-    for place, share in enumerate(shares):
-        bars.text(share, place, f" {share:.1%}", va="center")
-    bars.margins(x=0.25)
-    picture = heat.imshow(means, aspect="auto", vmin=0, vmax=1, cmap="cividis")
-    heat.set_xticks(range(inputs.shape[1]), COVTYPE_FEATURES[: inputs.shape[1]], rotation=45, ha="right")
-    heat.tick_params(axis="y", length=0)
-    figure.colorbar(picture, ax=heat, label="mean, scaled to [0, 1]")
+    with sheet((8.4, 3.4)) as figure:
+        bars, heat = figure.subplots(1, 2, width_ratios=(1, 2), sharey=True)
+        bars.barh(range(len(labels)), shares, color=BLUE)
+        bars.set_yticks(range(len(labels)), names)
+        bars.invert_yaxis()
+        bars.set_xlabel("share of the rows")
+        for place, share in enumerate(shares):
+            bars.text(share, place, f" {share:.1%}", va="center")
+        bars.margins(x=0.25)
+        picture = heat.imshow(means, aspect="auto", vmin=0, vmax=1, cmap="cividis")
+        heat.set_xticks(range(inputs.shape[1]), COVTYPE_FEATURES[: inputs.shape[1]], rotation=45, ha="right")
+        heat.tick_params(axis="y", length=0)
+        figure.colorbar(picture, ax=heat, label="mean, scaled to [0, 1]")
     return figure

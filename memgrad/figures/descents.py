@@ -1,4 +1,4 @@
-"""Figures of descents in the plane: paths and losses of memory and momentum."""
+"""Figures of descents in the plane: paths and losses of memory, momentum and stochastic methods."""
 
 from __future__ import annotations
 
@@ -103,10 +103,9 @@ def time_warp(
     slow, fast = looks[memory[0]], looks[nesterov[0]]
     with sheet((7.2, 2.9), caption) as figure:
         plane, times, plane_noisy = figure.subplots(1, 3)
-        pair = {nesterov[0]: nesterov[1], memory[0]: memory[1]}
         _plane(plane, {}, "without noise: one path")
-        plane.plot(*pair[nesterov[0]].T, color=fast["color"], linewidth=3.2, label=nesterov[0])
-        plane.plot(*pair[memory[0]].T, color=slow["color"], linewidth=1.2, linestyle=slow["linestyle"], label=memory[0])
+        plane.plot(*nesterov[1].T, color=fast["color"], linewidth=3.2, label=nesterov[0])
+        plane.plot(*memory[1].T, color=slow["color"], linewidth=1.2, linestyle=slow["linestyle"], label=memory[0])
         plane.legend(loc="lower right", fontsize=SMALL + 0.5)
         times.set(title="two speeds", xlabel="time $t$", ylabel="$X_1(t)$", xlim=(0, t[-1]))
         times.plot(t, nesterov[1][:, 0], color=fast["color"], linewidth=2.4, label=nesterov[0])
@@ -131,19 +130,65 @@ def time_warp(
     return figure
 
 
+def smoothing(
+    paths: Mapping[str, Array],
+    means: Mapping[str, tuple[Array, Array]],
+    losses: Mapping[str, tuple[Array, Array]],
+    *,
+    caption: str = "",
+) -> Figure:
+    """One path of each method, mean paths, and mean losses with their intervals.
+
+    Args:
+        paths: One run, shape (steps + 1, 2), by label.
+        means: Mean path and the half width of its interval, each of shape (steps + 1, 2), by the same labels.
+        losses: Mean loss and the half width of its interval, each of shape (steps + 1,).
+        caption: The settings.
+
+    Example:
+        >>> path, flat = np.ones((4, 2)), np.ones(4)
+        >>> len(smoothing({"a": path}, {"a": (path, path)}, {"a": (flat, 0 * flat)}).axes)
+        3
+
+    Reference:
+        UAI 2019, Fig. p_verification.
+    """
+    with sheet((7.2, 2.9), caption) as figure:
+        one, mean, loss = figure.subplots(1, 3)
+        one.set(title="one run, same noise", xlabel="$x_1$", ylabel="$x_2$")
+        mean.set(title="mean of $x_1$", xlabel="step $k$", ylabel="$x_1$")
+        loss.set(title="mean loss", xlabel="step $k$", ylabel="$f(x_k)$", yscale="log")
+        looks = styles(paths)
+        # The roughest first, so that the smooth ones stay visible.
+        for label in reversed(list(paths)):
+            color, steps = looks[label]["color"], np.arange(len(paths[label]))
+            one.plot(*paths[label].T, color=color, linewidth=0.8)
+            for axes, (center, half) in (
+                (mean, (means[label][0][:, 0], means[label][1][:, 0])),
+                (loss, losses[label]),
+            ):
+                axes.fill_between(steps, center - half, center + half, color=color, alpha=0.25, linewidth=0)
+                axes.plot(steps, center, label=label, **{**looks[label], "linewidth": 1.2})
+        one.plot(*next(iter(paths.values()))[0], "o", color="0.2", markersize=4)
+        one.plot(0, 0, "+", color="0.2", markersize=8)
+        mean.axhline(0, color="0.85", linewidth=0.6, zorder=0)
+        for axes in (mean, loss):
+            axes.set_xscale("log")
+            axes.set_xlim(1, len(next(iter(paths.values()))) - 1)
+        handles, labels = mean.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside upper center", ncols=3, fontsize=SMALL + 0.5)
+    return figure
+
+
 def _plane(axes: Axes, paths: Mapping[str, Array], title: str) -> None:
     """Paths in the plane, from a dot to the cross at the minimizer."""
     axes.set(title=title, xlabel="$X_1$", ylabel="$X_2$")
     axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
     # A path hides those drawn before it, so the one that wanders most is drawn first.
-    spread = sorted(paths, key=lambda label: -float(np.std(paths[label][len(paths[label]) // 2 :])))
     looks = styles(paths)
-    drawn = {
-        label: axes.plot(*paths[label].T, color=looks[label]["color"], linewidth=0.8, label=label)[0]
-        for label in spread
-    }
-    if drawn:
-        start = next(iter(paths.values()))[0]
-        axes.plot(*start, "o", color="0.2", markersize=4)
+    for label in sorted(paths, key=lambda label: -float(np.std(paths[label][len(paths[label]) // 2 :]))):
+        axes.plot(*paths[label].T, color=looks[label]["color"], linewidth=0.8, label=label)
+    if paths:
+        axes.plot(*next(iter(paths.values()))[0], "o", color="0.2", markersize=4)
     axes.plot(0, 0, "+", color="0.2", markersize=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import SMALL, drawing, settings_below, thousands, warn
+from memgrad.figures.style import SMALL, sheet, thousands
 from memgrad.figures.training import Band
 from memgrad.statistics import Estimate
 
@@ -56,48 +56,39 @@ def language(panels: LanguagePanels, *, caption: str = "", warning: str = "") ->
         >>> [axes.get_title() for axes in figure.axes][4]
         'steps saved over the batch size'
     """
-    with drawing():
-        figure = Figure(figsize=(9.6, 5.8), layout="constrained")
-        grid = figure.subplots(2, 3).ravel()
-        _losses(grid[0], panels.losses)
-        _differences(grid[1], panels.differences)
-        _shares(grid[2], panels.shares)
-        _saved(grid[3], panels.over_horizon, "steps saved over the horizon", "steps of both methods")
-        _saved(grid[4], panels.over_batch, "steps saved over the batch size", "examples per step (same tokens)")
-        _parts(grid[5], panels.parts)
-        for axes in grid:
+    with sheet((9.6, 5.8), caption, warning) as figure:
+        for axes, (name, (draw, title, xlabel, ylabel)) in zip(
+            figure.subplots(2, 3).flat, _PANELS.items(), strict=True
+        ):
+            axes.set_title(title)
+            axes.set_xlabel(xlabel, fontsize=8)
+            axes.set_ylabel(ylabel, fontsize=8)
             axes.tick_params(labelsize=8)
-            for label in (axes.xaxis.label, axes.yaxis.label):
-                label.set_fontsize(8)
-        warn(figure, warning)
-        settings_below(figure, caption)
+            if shown := getattr(panels, name):
+                draw(axes, shown)
+            else:
+                axes.text(0.5, 0.5, MISSING, ha="center", va="center", transform=axes.transAxes, color="0.35")
+                axes.set(xticks=[], yticks=[])
     return figure
 
 
 def _losses(axes: Axes, bands: Mapping[str, Band]) -> None:
-    axes.set(title="validation loss, complete runs", xlabel="steps", ylabel="validation loss (nats)")
-    if _is_missing(axes, bands):
-        return
-    for label, look in styles(bands).items():
-        band = bands[label]
-        axes.plot(band.x, band.mean, label=label, **{**look, "linewidth": 1.5})
-        axes.fill_between(band.x, band.low, band.high, color=look["color"], alpha=0.2, linewidth=0)
+    _bands(axes, bands)
     # The first evaluation is that of an untrained model, far above the rest.
     late = np.concatenate([band.mean[band.x >= 0.1 * band.x[-1]] for band in bands.values()])
     if np.isfinite(late).any():
         low, high = float(np.nanmin(late)), float(np.nanmax(late))
         axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
-    thousands(axes.xaxis)
-    axes.legend(fontsize=SMALL + 0.5)
 
 
 def _differences(axes: Axes, bands: Mapping[str, Band]) -> None:
-    axes.set(title="mixture / AdamW on the way, paired", xlabel="steps", ylabel="ratio of losses, 95 % interval")
-    if _is_missing(axes, bands):
-        return
     axes.axhline(1.0, color="0.5", linewidth=0.8)
-    for label, look in styles([f"mixture, {name}" for name in bands]).items():
-        band = bands[label.removeprefix("mixture, ")]
+    _bands(axes, {f"mixture, {name}": band for name, band in bands.items()})
+
+
+def _bands(axes: Axes, bands: Mapping[str, Band]) -> None:
+    for label, look in styles(bands).items():
+        band = bands[label]
         axes.plot(band.x, band.mean, label=label, **{**look, "linewidth": 1.5})
         axes.fill_between(band.x, band.low, band.high, color=look["color"], alpha=0.2, linewidth=0)
     thousands(axes.xaxis)
@@ -105,13 +96,10 @@ def _differences(axes: Axes, bands: Mapping[str, Band]) -> None:
 
 
 def _shares(axes: Axes, texts: Mapping[str, Mapping[float, Estimate]]) -> None:
-    axes.set(title="mixture with fewer steps / AdamW", xlabel="share of AdamW's steps")
-    axes.set_ylabel("ratio of final losses, 95 % interval")
-    if _is_missing(axes, texts):
-        return
     axes.axhline(1.0, color="0.5", linewidth=0.8)
-    for place, (label, look) in enumerate(styles([f"mixture, {name}" for name in texts]).items()):
-        found = texts[label.removeprefix("mixture, ")]
+    by_label = {f"mixture, {name}": found for name, found in texts.items()}
+    for place, (label, look) in enumerate(styles(by_label).items()):
+        found = by_label[label]
         x = np.array([*found]) + 0.006 * (place - (len(texts) - 1) / 2)
         _with_intervals(axes, x, found, look, label)
     axes.xaxis.set_major_locator(FixedLocator(sorted({share for found in texts.values() for share in found})))
@@ -120,10 +108,7 @@ def _shares(axes: Axes, texts: Mapping[str, Mapping[float, Estimate]]) -> None:
     axes.legend(fontsize=SMALL + 0.5)
 
 
-def _saved(axes: Axes, found: Mapping[int, Estimate], title: str, xlabel: str) -> None:
-    axes.set(title=title, xlabel=xlabel, ylabel="share of the steps saved, 95 % interval")
-    if _is_missing(axes, found):
-        return
+def _saved(axes: Axes, found: Mapping[int, Estimate]) -> None:
     axes.axhline(0.0, color="0.5", linewidth=0.8)
     axes.set_xscale("log")
     _with_intervals(axes, np.array([*found], dtype=float), found, styles(["mixture"])["mixture"], "")
@@ -136,9 +121,6 @@ def _saved(axes: Axes, found: Mapping[int, Estimate], title: str, xlabel: str) -
 
 
 def _parts(axes: Axes, parts: Mapping[str, Estimate]) -> None:
-    axes.set(title="one part of the mixture alone / AdamW", xlabel="ratio of final losses, 95 % interval")
-    if _is_missing(axes, parts):
-        return
     axes.axvline(1.0, color="0.5", linewidth=0.8)
     color = styles(["mixture"])["mixture"]["color"]
     for y, found in enumerate(parts.values()):
@@ -170,10 +152,13 @@ def _with_intervals(
     axes.plot(x[~known], np.full((~known).sum(), 0.98), "x", color=look["color"], transform=lost)
 
 
-def _is_missing(axes: Axes, shown: Collection[object]) -> bool:
-    """Whether there is nothing to show, which the panel then says."""
-    if shown:
-        return False
-    axes.text(0.5, 0.5, MISSING, ha="center", va="center", transform=axes.transAxes, color="0.35")
-    axes.set(xticks=[], yticks=[])
-    return True
+_RATIO, _SAVED = "ratio of final losses, 95 % interval", "share of the steps saved, 95 % interval"
+_PANELS: Mapping[str, tuple[Callable[[Axes, Any], None], str, str, str]] = {
+    "losses": (_losses, "validation loss, complete runs", "steps", "validation loss (nats)"),
+    "differences": (_differences, "mixture / AdamW on the way, paired", "steps", "ratio of losses, 95 % interval"),
+    "shares": (_shares, "mixture with fewer steps / AdamW", "share of AdamW's steps", _RATIO),
+    "over_horizon": (_saved, "steps saved over the horizon", "steps of both methods", _SAVED),
+    "over_batch": (_saved, "steps saved over the batch size", "examples per step (same tokens)", _SAVED),
+    "parts": (_parts, "one part of the mixture alone / AdamW", _RATIO, ""),
+}
+"""How each part of `LanguagePanels` is drawn: its function, title, and the labels of its axes."""

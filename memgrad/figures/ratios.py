@@ -51,7 +51,8 @@ def ratios(
 
 
 def _draw(axes: Axes, panel: Mapping[str, Estimate], methods: Sequence[str]) -> None:
-    axes.set_xscale("log")
+    farthest = _farthest(panel)
+    axes.set(xscale="log", xlim=(1 / farthest, farthest))
     axes.axvline(1.0, color="0.5", linewidth=0.8)
     for y, (method, look) in enumerate(styles(methods).items()):
         found, color = panel.get(method), look["color"]
@@ -59,27 +60,21 @@ def _draw(axes: Axes, panel: Mapping[str, Estimate], methods: Sequence[str]) -> 
             continue
         if found.has_interval:
             axes.plot([found.low, found.high], [y, y], color=color, linewidth=1.4)
+            # A triangle at the edge that the interval goes on beyond.
+            for is_cut, edge, mark in (
+                (found.low < 1 / farthest, 1 / farthest, "<"),
+                (found.high > farthest, farthest, ">"),
+            ):
+                if is_cut:
+                    axes.plot([edge], [y], mark, color=color, markersize=3.5, clip_on=False, zorder=3)
         if 0 < found.value < float("inf"):
             axes.plot([found.value], [y], look["marker"], color=color, markersize=5)
         else:  # a run diverged: of the method, or of the reference
             side = 0.98 if found.value > 0 else 0.02
             axes.plot([side], [y], "x", color=ALARM, markersize=5, transform=axes.get_yaxis_transform())
-    farthest = _farthest(panel)
-    axes.set_xlim(1 / farthest, farthest)
-    for y, (method, look) in enumerate(styles(methods).items()):
-        _mark_cut(axes, panel.get(method), y, look["color"], farthest)
     log_ticks(axes.xaxis, 3)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.5, -0.5)
-
-
-def _mark_cut(axes: Axes, found: Estimate | None, y: int, color: str, farthest: float) -> None:
-    """A triangle at the edge that an interval goes on beyond."""
-    if found is None or not found.has_interval:
-        return
-    for is_cut, edge, mark in ((found.low < 1 / farthest, 1 / farthest, "<"), (found.high > farthest, farthest, ">")):
-        if is_cut:
-            axes.plot([edge], [y], mark, color=color, markersize=3.5, clip_on=False, zorder=3)
 
 
 def _farthest(panel: Mapping[str, Estimate]) -> float:

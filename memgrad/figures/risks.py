@@ -14,7 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import settings_below, sheet
+from memgrad.figures.style import sheet
 from memgrad.kinds import Array
 from memgrad.statistics import Estimate
 
@@ -53,12 +53,12 @@ def risk_curves(curves: Mapping[str, Curve], *, slopes: Mapping[str, float] | No
         axes = figure.add_subplot(xlabel="step $k$", ylabel="excess risk", xscale="log", yscale="log")
         finite = []
         for label, look in styles(curves, markers=False).items():
-            curve = curves[label]
-            drawn = (np.asarray(curve.k) > 0) & np.isfinite(curve.risk)
+            curve, k = curves[label], np.asarray(curves[label].k)
+            drawn = (k > 0) & np.isfinite(curve.risk)
             falls = curve.exponent is not None and curve.exponent.value > 0
             text = f"{label}: $k^{{-{curve.exponent.value:.3f}}}$" if curve.exponent and falls else label
-            axes.plot(np.asarray(curve.k)[drawn], curve.risk[drawn], label=text, **look)
-            finite.append((np.asarray(curve.k)[drawn], curve.risk[drawn]))
+            axes.plot(k[drawn], curve.risk[drawn], label=text, **look)
+            finite.append((k[drawn], curve.risk[drawn]))
         # What grows beyond the first risk leaves the axes.
         axes.set_ylim(top=1.5 * max((risk[0] for _, risk in finite if len(risk)), default=1.0))
         _fan(axes, finite, slopes or {})
@@ -99,17 +99,19 @@ def risk_map(
         'log'
     """
     values = np.where(np.isfinite(final), final, np.nan)
-    with sheet((6.4, 4.4)) as figure:
+    best = np.unravel_index(np.nanargmin(values), values.shape)
+    star = x[best[1]], y[best[0]]
+    words = f"star: {xlabel} = {star[0]:.3g}, {ylabel} = {star[1]:.3g}, {caption}"
+    left, low = _borders(x), np.exp(_borders(np.log(y)))
+    with sheet((6.4, 4.4), words) as figure:
         axes = figure.add_subplot(xlabel=xlabel, ylabel=ylabel, yscale="log")
         axes.set_facecolor("0.88")
         norm = LogNorm(np.nanmin(values), min(np.nanmax(values), 100 * np.nanmin(values)))
-        mesh = axes.pcolormesh(_borders(x), np.exp(_borders(np.log(y))), values, norm=norm, cmap="viridis_r")
-        left, low = _borders(x), np.exp(_borders(np.log(y)))
+        mesh = axes.pcolormesh(left, low, values, norm=norm, cmap="viridis_r")
         for i, j in np.argwhere(np.isnan(values)):
             size = left[j + 1] - left[j], low[i + 1] - low[i]
             axes.add_patch(Rectangle((left[j], low[i]), *size, hatch="////", facecolor="0.88", linewidth=0))
-        i, j = np.unravel_index(np.nanargmin(values), values.shape)
-        axes.plot(x[j], y[i], "*", color="white", markeredgecolor="black", markersize=13)
+        axes.plot(*star, "*", color="white", markeredgecolor="black", markersize=13)
         for text, place in (marks or {}).items():
             axes.axvline(place, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
             axes.annotate(text, (place, 1.0), xycoords=("data", "axes fraction"), fontsize=8, ha="center", va="bottom")
@@ -118,9 +120,8 @@ def risk_map(
         if diverged_at is not None and (diverged_at >= 0).any():
             steps = diverged_at[diverged_at >= 0]
             said = f"diverged, at steps {steps.min():,} to {steps.max():,}"
-        handles = [Patch(facecolor="0.88", hatch="////", label=said)]
-        figure.legend(handles=handles, loc="outside upper right", fontsize=8)
-        settings_below(figure, f"star: {xlabel} = {x[j]:.3g}, {ylabel} = {y[i]:.3g}, {caption}")
+        hatched = Patch(facecolor="0.88", hatch="////", label=said)
+        figure.legend(handles=[hatched], loc="outside upper right", fontsize=8)
     return figure
 
 

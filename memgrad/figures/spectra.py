@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from memgrad.experiments.measuring.measure import Measured
 from memgrad.figures.method_styles import BLUE, ORANGE
-from memgrad.figures.style import settings_below, sheet
+from memgrad.figures.style import EXACT, sheet
 
 
 def measured_spectrum(measured: Measured) -> Figure:
@@ -18,13 +18,13 @@ def measured_spectrum(measured: Measured) -> Figure:
         measured: What `memgrad.experiments.measuring.measure.measure` found.
     """
     curve = len(measured.curve_k) > 0
-    with sheet((7.6 if curve else 4.4, 3.6)) as figure:
+    words = f"{measured.problem}, {measured.matrix}, {measured.rows} examples, after {measured.steps} steps"
+    words += f", lr = {measured.lr:.3g}, batch {measured.batch_size}"
+    with sheet((7.6 if curve else 4.4, 3.6), words) as figure:
         panels = figure.subplots(1, 2 if curve else 1, squeeze=False)[0]
         _draw_spectrum(panels[0], measured)
         if curve:
             _draw_curve(panels[1], measured)
-        words = f"{measured.problem}, {measured.matrix}, {measured.rows} examples, after {measured.steps} steps"
-        settings_below(figure, f"{words}, lr = {measured.lr:.3g}, batch {measured.batch_size}")
     return figure
 
 
@@ -43,7 +43,7 @@ def _draw_spectrum(axes: Axes, measured: Measured) -> None:
         scale = np.exp(np.mean(np.log(top) + nu.value * np.log(index)))
         line = scale * index**-nu.value
         text = rf"$\nu$ = {nu.value:.2f} [{nu.low:.2f}, {nu.high:.2f}]"
-        axes.plot(index, line, color="black", linewidth=0.9, linestyle=(0, (4, 2)), label=text)
+        axes.plot(index, line, label=text, **EXACT)
     axes.legend(fontsize=7.5)
 
 
@@ -58,7 +58,5 @@ def _draw_curve(axes: Axes, measured: Measured) -> None:
         scale = np.exp(np.mean(np.log(above) + zeta.value * np.log(k)))
         text = rf"$\zeta$ = {zeta.value:.2f}" + (f" [{zeta.low:.2f}, {zeta.high:.2f}]" if zeta.has_interval else "")
         text += f", floor {measured.floor:.2g}"
-        axes.plot(
-            k, measured.floor + scale * k**-zeta.value, color="black", linestyle=(0, (4, 2)), linewidth=0.9, label=text
-        )
+        axes.plot(k, measured.floor + scale * k**-zeta.value, label=text, **EXACT)
     axes.legend(fontsize=7.5)

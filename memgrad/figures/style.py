@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +32,21 @@ EXACT: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2)), "linewidth"
 """The style of exact curves, drawn over simulated or solved ones."""
 
 
-def drawing() -> AbstractContextManager[None]:
-    """The matplotlib settings under which figures are made."""
-    return rc_context(
-        {
-            "font.size": 9,
-            "axes.titlesize": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "legend.frameon": False,
-            "svg.hashsalt": "memgrad",
-        }
-    )
+_SETTINGS: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "memgrad",
+}
 
 
 @contextmanager
 def sheet(size: tuple[float, float], caption: str = "", warning: str = "") -> Iterator[Figure]:
     """A figure of a size in inches to draw on, with its settings below the axes and a warning above them.
+
+    The settings are there in small letters, so that a figure always says how it was made.
 
     Example:
         >>> with sheet((4.0, 3.0), "lr = 0.1") as figure:
@@ -56,11 +54,14 @@ def sheet(size: tuple[float, float], caption: str = "", warning: str = "") -> It
         >>> figure.get_supxlabel()
         'lr = 0.1'
     """
-    with drawing():
+    with rc_context(_SETTINGS):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         warn(figure, warning)
-        settings_below(figure, caption)
+        if caption:
+            # Small letters are about half as wide as high, and TeX markup is not printed.
+            rows = _wrapped(caption, int(size[0] * 72 / (SMALL * 0.52)))
+            figure.supxlabel("\n".join(rows), fontsize=SMALL, color="0.35", x=0.01, ha="left")
 
 
 def warn(figure: Figure, warning: str) -> None:
@@ -137,15 +138,6 @@ def as_label(text: str) -> str:
     except ValueError:
         return text.replace("$", r"\$")
     return text
-
-
-def settings_below(figure: Figure, caption: str) -> None:
-    """Write the settings under the axes in small letters, so that a figure always says how it was made."""
-    if not caption:
-        return
-    # Small letters are about half as wide as high, and TeX markup is not printed.
-    width = int(figure.get_figwidth() * 72 / (SMALL * 0.52))
-    figure.supxlabel("\n".join(_wrapped(caption, width)), fontsize=SMALL, color="0.35", x=0.01, ha="left")
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -222,10 +222,8 @@ def _cut(axes: Axes, panel: TrainingPanel) -> None:
 
 def _legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], warning: str, *, beside: bool) -> None:
     """One legend for all panels, with the warning as its title; only the warning if there are no curves."""
-    found: dict[str, Any] = {}
-    for axes in panels:
-        handles, names = axes.get_legend_handles_labels()
-        found |= dict(zip(names, handles, strict=True))
+    drawn = [axes.get_legend_handles_labels() for axes in panels]
+    found = {name: handle for handles, names in drawn for name, handle in zip(names, handles, strict=True)}
     shown = [label for label in labels if label in found]
     if not shown:
         warn(figure, warning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
@@ -11,7 +12,7 @@ import numpy as np
 
 from memgrad.memory.kinds import Floats, as_step, as_steps, as_times, namespace_of, quietly
 from memgrad.memory.long_past import sum_the_past
-from memgrad.memory.passport import Passport, Progress, Statistics, issue_passport
+from memgrad.memory.passport import Passport, Progress, Statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class Memory(ABC):
     """Name of the family in text forms, as `poly` in `poly:2`."""
     example: ClassVar[str]
     """A text form that shows the parameters."""
-    formula: ClassVar[str]
+    formula: ClassVar[str] = "-"
     """m(t) in plain text, or a dash."""
     decay_formula: ClassVar[str]
     """b_k in plain text."""
@@ -132,7 +133,10 @@ class Memory(ABC):
             equivalent beta    0.9
         """
         k = as_step(k)
-        return issue_passport(str(self), k, self._statistics(k, progress), self.decay(k), self.fresh(k))
+        age, half_life, squares = self._statistics(k, progress)
+        b, fresh = self.decay(k), self.fresh(k)
+        degree = None if k == 0 else math.inf if b == 0 else k * fresh / b
+        return Passport(str(self), k, age, half_life, 1 / squares, squares, fresh, degree, age / (1 + age))
 
     @abstractmethod
     def _decay(self, k: Any, xp: Any) -> Any:
@@ -219,6 +223,11 @@ class Memory(ABC):
             >>> Memory.parse("poly:2").to_dict()
             {'family': 'poly', 'p': 2.0}
         """
+        if self.is_code:
+            raise ValueError(
+                f"{self} is made of functions, which are code, not data, so it cannot be serialized. Rebuild it in "
+                f"code, or keep its decays as data: FromDecays(memory.decay(np.arange(steps)))."
+            )
         return {"family": self.family, **self._parameters()}
 
     @staticmethod
@@ -294,11 +303,15 @@ class Memory(ABC):
 
         return write(self.family, self._parameters(), self._required())
 
+    def _set(self, **values: Any) -> None:
+        """Give the fields their checked values; for constructors."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     def _parameters(self) -> Data:
         """The constructor arguments that rebuild this memory, except those that have their default value."""
-        values = {field.name: getattr(self, field.name) for field in self._fields()}
-        defaults = {field.name: field.default for field in self._fields()}
-        return {name: value for name, value in values.items() if value != defaults[name]}
+        values = [(field, getattr(self, field.name)) for field in self._fields()]
+        return {field.name: value for field, value in values if value != field.default}
 
     @classmethod
     def _from_parameters(cls, parameters: Data) -> Memory:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from memgrad.kinds import is_torch
 from memgrad.memory.base import Data, Memory
+from memgrad.memory.gain_factors import entries
 from memgrad.memory.kinds import Floats, as_real, quietly
 
 
@@ -68,11 +68,9 @@ class Sampled(Memory):
             raise TypeError(f"Sampled memory needs two functions of time, got m={m!r}, dm={dm!r}.")
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ValueError(f"Sampled memory needs an integer steps >= 1, got steps={steps!r}.")
-        object.__setattr__(self, "function", m)
-        object.__setattr__(self, "derivative", dm)
-        object.__setattr__(self, "h", as_real("Sampled memory", "h", h, "a finite time step h > 0"))
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "_points", _quadrature())  # here, because torch.compile does not trace a cache
+        h = as_real("Sampled memory", "h", h, "a finite time step h > 0")
+        # The points are kept, because torch.compile does not trace a cache.
+        self._set(function=m, derivative=dm, h=h, steps=steps, _points=_quadrature())
         with np.errstate(all="ignore"):
             self._check()
 
@@ -80,7 +78,7 @@ class Sampled(Memory):
         at_zero = float(self.function(0.0))
         if at_zero != 0:
             raise ValueError(f"a memory function needs m(0) = 0, got m(0) = {at_zero!r}; subtract it from m.")
-        k = np.unique(np.concatenate([np.arange(100.0), np.floor(np.geomspace(1, self.steps, 200))]))
+        k = np.unique(np.concatenate([np.arange(100.0), np.floor(np.geomspace(1, self.steps, 200)) - 1]))
         k = k[k < self.steps]
         t = (k + 1) * self.h
         try:
@@ -152,12 +150,6 @@ class Sampled(Memory):
     def __str__(self) -> str:
         return f"sampled:{getattr(self.function, '__name__', 'm')},h={self.h:g}"
 
-    def _parameters(self) -> Data:
-        raise ValueError(
-            f"{self} is made of functions, which are code, not data, so it cannot be serialized. Rebuild it in code, "
-            f"or keep its decays as data: FromDecays(memory.decay(np.arange(steps)))."
-        )
-
 
 @final
 @dataclass(frozen=True)
@@ -180,22 +172,18 @@ class FromDecays(Memory):
 
     family: ClassVar[str] = "decays"
     example: ClassVar[str] = "decays:0,0.5,0.6"
-    formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "as given"
     _takes_integers_only: ClassVar[bool] = True
 
     def __init__(self, b: Iterable[float] | Callable[[Any], Any]) -> None:
-        if callable(b):
-            object.__setattr__(self, "b", b)
-            first = self.decay(0)
-        else:
+        if not callable(b):
             if not isinstance(b, Iterable):
                 raise TypeError(f"FromDecays needs a sequence of decays or a function of k, got {b!r}.")
-            decays = tuple(_decay_value(k, value) for k, value in enumerate(b))
-            if not decays:
+            b = tuple(_decay_value(k, value) for k, value in enumerate(b))
+            if not b:
                 raise ValueError("FromDecays needs at least the decay b_0 = 0, got an empty sequence.")
-            object.__setattr__(self, "b", decays)
-            first = decays[0]
+        self._set(b=b)
+        first = self.decay(0)
         if first != 0:
             raise ValueError(f"FromDecays needs b_0 = 0 (there is nothing to keep before step 0), got b_0={first!r}.")
 
@@ -214,14 +202,7 @@ class FromDecays(Memory):
             return np.asarray(answers, k.dtype).reshape(np.shape(k))[()]
         if callable(self.b):
             return value(self.b(k))
-        table = [value(b) for b in self.b]
-        inside = (k >= 0) & (k < len(table))
-        index = xp.where(inside, k, 0.0)
-        if is_torch(k):
-            found = xp.take(k.new_tensor(table), index.to(xp.int64))
-        else:
-            found = xp.take(xp.asarray(table, dtype=k.dtype), index.astype(xp.int32))
-        return xp.where(inside, found, math.nan)
+        return entries(tuple(map(value, self.b)), k, math.nan, xp)
 
     def _decay_at(self, k: int) -> float:
         if callable(self.b):
@@ -243,12 +224,7 @@ class FromDecays(Memory):
         return super().__str__()
 
     def _parameters(self) -> Data:
-        if callable(self.b):
-            raise ValueError(
-                f"{self} is made of a function, which is code, not data, so it cannot be serialized. Rebuild it in "
-                f"code, or keep its decays as data: FromDecays(memory.decay(np.arange(steps)))."
-            )
-        return {"b": list(self.b)}
+        return {"b": list(self.b)}  # type: ignore[arg-type]  # `to_dict` and `__str__` take care of functions
 
 
 def _decay_value(k: int, value: Any) -> float:

@@ -47,7 +47,7 @@ class Exponential(Memory):
         beta = as_real("Exponential memory", "beta", self.beta, "0 < beta < 1 (Instantaneous() is beta = 0)", below=1.0)
         h = as_real("Exponential memory", "h", self.h, "a finite time step h > 0")
         alpha = as_real("Exponential memory", "alpha", -namespace_of(beta).log(beta) / h, "a finite -log(beta)/h")
-        self._set(beta, h, alpha)
+        self._set(beta=beta, h=h, alpha=alpha)
 
     @classmethod
     def from_alpha(cls, alpha: float, h: float = 1.0) -> Exponential:
@@ -69,12 +69,8 @@ class Exponential(Memory):
             "Exponential memory", "alpha*h", alpha * h, "a product alpha*h that is neither 0 nor infinite in floats"
         )
         memory = object.__new__(cls)
-        memory._set(namespace_of(alpha).exp(-alpha * h), h, alpha)
+        memory._set(beta=namespace_of(alpha).exp(-alpha * h), h=h, alpha=alpha)
         return memory
-
-    def _set(self, beta: float, h: float, alpha: float) -> None:
-        for name, value in (("beta", beta), ("h", h), ("alpha", alpha)):
-            object.__setattr__(self, name, value)
 
     def _decay(self, k: Any, xp: Any) -> Any:
         x = self.alpha * self.h

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -46,7 +47,7 @@ class Polynomial(Memory):
     decay_formula: ClassVar[str] = "k/(k+p)"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", as_real("Polynomial memory", "p", self.p, "a finite degree p > 0"))
+        self._set(p=as_real("Polynomial memory", "p", self.p, "a finite degree p > 0"))
 
     def _decay(self, k: Any, xp: Any) -> Any:
         return k / (k + self.p)
@@ -105,7 +106,6 @@ class Instantaneous(Memory):
 
     family: ClassVar[str] = "inst"
     example: ClassVar[str] = "inst"
-    formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "0"
 
     def _decay(self, k: Any, xp: Any) -> Any:
@@ -145,9 +145,7 @@ class Logarithmic(Memory):
     decay_formula: ClassVar[str] = "log(1+kh)/log(1+(k+1)h)"
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "h", as_real("Logarithmic memory", "h", self.h, "a time step h < 1e290 and h > 0", below=1e290)
-        )
+        self._set(h=as_real("Logarithmic memory", "h", self.h, "a time step h < 1e290 and h > 0", below=1e290))
 
     def _decay(self, k: Any, xp: Any) -> Any:
         return xp.log1p(k * self.h) / xp.log1p((k + 1) * self.h)
@@ -211,8 +209,7 @@ class Stretched(Memory):
         h = as_real("Stretched memory", "h", self.h, "a finite time step h > 0")
         if not 1e-300 < Floats.pow(h, alpha) < math.inf:
             raise ValueError(f"Stretched memory needs 1e-300 < h**alpha < inf, got h={h!r}, alpha={alpha!r}.")
-        object.__setattr__(self, "alpha", alpha)
-        object.__setattr__(self, "h", h)
+        self._set(alpha=alpha, h=h)
 
     def _exponents(self, k: Any, xp: Any) -> tuple[Any, Any]:
         """t_{k+1}^alpha, and its difference from t_k^alpha without cancellation."""
@@ -264,11 +261,10 @@ class PowerDecay(Memory):
 
     family: ClassVar[str] = "power"
     example: ClassVar[str] = "power:0.8"
-    formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "1 - (k+1)^-c"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "c", as_real("PowerDecay memory", "c", self.c, "a finite exponent c > 0"))
+        self._set(c=as_real("PowerDecay memory", "c", self.c, "a finite exponent c > 0"))
 
     def _decay(self, k: Any, xp: Any) -> Any:
         return -xp.expm1(-self.c * xp.log1p(k))
@@ -287,3 +283,12 @@ QUADRATIC = Polynomial(3)
 """The paper's *quadratic* forgetting, $m(t) = t^3$."""
 CUBIC = Polynomial(4)
 """The paper's *cubic* forgetting, $m(t) = t^4$."""
+
+NAMED: Mapping[str, Memory] = {
+    "constant": CONSTANT,
+    "square-root": SQUARE_ROOT,
+    "linear": LINEAR,
+    "quadratic": QUADRATIC,
+    "cubic": CUBIC,
+}
+"""The paper's named rows of Table 2."""

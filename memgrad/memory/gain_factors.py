@@ -24,8 +24,6 @@ class Factor(ABC):
 
     name: ClassVar[str]
     """Its name in text forms, as `ramp` in `ramp(1000)`."""
-    example: ClassVar[str]
-    """A text form that shows its parameters."""
 
     @abstractmethod
     def at(self, k: Any, xp: Any, memory: Memory) -> Any:
@@ -57,7 +55,6 @@ class Power(Factor):
     exponent: float
 
     name: ClassVar[str] = "power"
-    example: ClassVar[str] = "(1+k)^0.15"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exponent", as_number("a power (1+k)^a", "a", self.exponent))
@@ -72,7 +69,7 @@ class Power(Factor):
 @final
 @dataclass(frozen=True)
 class Ramp(Factor):
-    r"""$\min((1+k)/T, 1)$: a linear ramp over the first $T$ steps, as in AdEMAMix.
+    r"""$\min((1+k)/T, 1)$, written `ramp(T)`: a linear ramp over the first $T$ steps, as in AdEMAMix.
 
     Args:
         steps: $T$, a finite number >= 1.
@@ -81,7 +78,6 @@ class Ramp(Factor):
     steps: float
 
     name: ClassVar[str] = "ramp"
-    example: ClassVar[str] = "ramp(1000)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", as_number("a ramp", "steps", self.steps, least=1))
@@ -97,7 +93,7 @@ class Ramp(Factor):
 @final
 @dataclass(frozen=True)
 class Cool(Factor):
-    r"""$(1 - k/T)^q$, and 0 from step $T$ on: a gain that is cooled to nothing over $T$ steps.
+    r"""$(1 - k/T)^q$, and 0 from step $T$ on, written `cool(T,q)`: a gain that is cooled to nothing over $T$ steps.
 
     Args:
         steps: $T$, a finite number >= 1.
@@ -108,7 +104,6 @@ class Cool(Factor):
     power: float = 1.0
 
     name: ClassVar[str] = "cool"
-    example: ClassVar[str] = "cool(1000,2)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", as_number("a cooled gain", "steps", self.steps, least=1))
@@ -127,6 +122,8 @@ class Cool(Factor):
 class Knots(Factor):
     r"""A gain through given points: its logarithm is linear in $\log(1+k)$ between them, and constant beyond.
 
+    `knots(0,1,100,2.5)` rises from 1 at step 0 to 2.5 at step 100.
+
     Args:
         numbers: Steps and gains in turn, $k_1, v_1, k_2, v_2, \dots$: at least two points, with increasing steps >= 0
             and gains > 0.
@@ -135,7 +132,6 @@ class Knots(Factor):
     numbers: tuple[float, ...]
 
     name: ClassVar[str] = "knots"
-    example: ClassVar[str] = "knots(0,1,100,2.5)"
 
     def __init__(self, *numbers: float) -> None:
         values = tuple(as_number("a gain through knots", "number", number) for number in numbers)
@@ -173,7 +169,6 @@ class Sum(Factor):
     """
 
     name: ClassVar[str] = "sum"
-    example: ClassVar[str] = "sum"
     needs_memory: ClassVar[bool] = True
 
     def at(self, k: Any, xp: Any, memory: Memory) -> Any:
@@ -189,7 +184,6 @@ class Cold(Factor):
     """
 
     name: ClassVar[str] = "cold"
-    example: ClassVar[str] = "cold"
     needs_memory: ClassVar[bool] = True
 
     def check(self, memory: Memory) -> None:
@@ -209,7 +203,8 @@ class Nadam(Factor):
     r"""The gains of NAdam, from its momentum $\mu_t = \beta(1 - \frac12 0.96^{t\psi})$ at the step $t = k + 1$.
 
     $(1-\mu_t)/(1-\prod_{i \le t} \mu_i)$ for the newest gradient; with `ahead`
-    $\mu_{t+1}/(1-\prod_{i \le t+1}\mu_i)$, for the average that starts from 0.
+    $\mu_{t+1}/(1-\prod_{i \le t+1}\mu_i)$, for the average that starts from 0. They are written `nadam(0.9,0.004)` and
+    `nadam_ahead(0.9,0.004)`.
 
     Args:
         beta: $\beta$, 0 <= beta < 1.
@@ -223,7 +218,6 @@ class Nadam(Factor):
     _bias: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "nadam"
-    example: ClassVar[str] = "nadam(0.9,0.004)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", as_number("NAdam's gain", "beta", self.beta, least=0))
@@ -266,7 +260,6 @@ class Function(Factor):
     function: Callable[[Any], Any]
 
     name: ClassVar[str] = "function"
-    example: ClassVar[str] = "Gain.of(lambda k: ...)"
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -306,11 +299,11 @@ def remaining(k: Any, steps: float, power: float, xp: Any) -> Any:
 
 
 def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any:
-    """The entries of a table at steps of any kind, and `beyond` past its end."""
+    """The entries of a table at steps of any kind, and `beyond` outside it."""
     if xp is Floats:
         return table[int(index)] if index < len(table) else beyond
-    inside = index < len(table)
-    place = xp.where(inside, index, index * 0.0)
+    inside = (index >= 0) & (index < len(table))
+    place = xp.where(inside, index, 0.0)
     if xp is np:
         found = np.asarray(table, index.dtype)[place.astype(np.int64)]
         return np.where(inside, found, index.dtype.type(beyond))[()]

@@ -30,7 +30,14 @@ class Term:
     factors: tuple[Factor, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _gain_number(self.scale))
+        if not is_real(self.scale):
+            raise TypeError(
+                f"a gain is a number >= 0, a Gain or a function of k, got {self.scale!r} of type "
+                f"{type(self.scale).__name__}."
+            )
+        if not (math.isfinite(self.scale) and self.scale >= 0):
+            raise ValueError(f"a gain must be finite and >= 0, got {self.scale!r}.")
+        object.__setattr__(self, "scale", float(self.scale))
         powers = sum(factor.exponent for factor in self.factors if isinstance(factor, Power))
         rest = sorted((f for f in self.factors if not isinstance(f, Power)), key=lambda f: (f.name, str(f)))
         object.__setattr__(self, "factors", (*([Power(powers)] if powers else []), *rest))
@@ -192,16 +199,6 @@ class Gain:
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.terms))
-
-
-def _gain_number(value: Any) -> float:
-    if not is_real(value):
-        raise TypeError(
-            f"a gain is a number >= 0, a Gain or a function of k, got {value!r} of type {type(value).__name__}."
-        )
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"a gain must be finite and >= 0, got {value!r}.")
-    return float(value)
 
 
 SUM = Gain((Term(1.0, (Sum(),)),))

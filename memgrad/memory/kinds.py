@@ -33,9 +33,7 @@ class Floats:
         except OverflowError:
             return math.inf
 
-    @staticmethod
-    def log(x: float) -> float:
-        return math.log(x)
+    log = staticmethod(math.log)
 
     @staticmethod
     def log1p(x: float) -> float:

@@ -48,7 +48,6 @@ def sum_the_past(
     progress: Progress | None = None,
     *,
     to_the_first: bool = False,
-    block: int = _BLOCK,
 ) -> Past:
     """The sums over all gradients up to step k, to about 1e-12, in memory that does not grow with k.
 
@@ -61,7 +60,6 @@ def sum_the_past(
         progress: Called with (gradients done, total number of gradients) during the summation.
         to_the_first: Whether to compute the first gradient's weight too; otherwise the sums end once the remaining
             weights are negligible.
-        block: The number of gradients per array.
     """
     if k > 10**100:  # squares of weights would underflow
         raise ValueError(
@@ -71,7 +69,7 @@ def sum_the_past(
     while not past.is_complete:
         rest = k + 1 - past.age
         if past.is_walked:
-            past.walk(min(block, rest))
+            past.walk(min(_BLOCK, rest))
             continue
         between = rest - _ENDS
         length = min(past.age // 4, rest // 4, between)
@@ -131,8 +129,8 @@ class Past:
 
     def leap(self, count: int) -> bool:
         """Add this many gradients as a panel, and return whether that was possible."""
-        nodes, rule = _rule()
-        loss, fresh = self._at(count * (nodes + 1) / 2)
+        rule = _rule()
+        loss, fresh = self._at(count * (rule.nodes + 1) / 2)
         lost = rule.sums(loss, count)  # from the panel's beginning to each node
         shares = self.left[:, None] * np.exp(-lost)
         older, squared = self.gains @ (shares * np.exp(-loss)), (self.gains @ (shares * fresh)) ** 2
@@ -196,10 +194,11 @@ class Past:
 class _Rule:
     """Sums of polynomials over the integers of a panel, from their values at Chebyshev's points in [-1, 1]."""
 
-    def __init__(self, nodes: Numbers) -> None:
+    def __init__(self) -> None:
         from numpy.polynomial import chebyshev  # a tenth of the time that importing memgrad takes
 
         self.chebyshev = chebyshev
+        self.nodes = nodes = -np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
         self.coefficients = np.linalg.inv(chebyshev.chebvander(nodes, _DEGREE))
         eye = np.eye(_DEGREE + 1)
         # Euler and Maclaurin, f at the lower end but not at the upper: int f/d - f/2 + d f'/12 - d^3 f'''/720 + ...
@@ -224,10 +223,7 @@ class _Rule:
         return lambda x: np.asarray(self.chebyshev.chebval(x, coefficients))
 
 
-@cache
-def _rule() -> tuple[Numbers, _Rule]:
-    nodes = -np.cos(np.pi * np.arange(_DEGREE + 1) / _DEGREE)
-    return nodes, _Rule(nodes)
+_rule = cache(_Rule)  # made when it is first needed
 
 
 def first_true(reached: Callable[[int], bool], last: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -140,19 +139,3 @@ class Statistics(NamedTuple):
     mean_age: float
     half_life: int
     sum_of_squares: float
-
-
-def issue_passport(memory: str, k: int, statistics: Statistics, decay: float, fresh: float) -> Passport:
-    """Put the numbers of a passport together."""
-    degree = None if k == 0 else math.inf if decay == 0 else k * fresh / decay
-    return Passport(
-        memory=memory,
-        k=k,
-        mean_age=statistics.mean_age,
-        half_life=statistics.half_life,
-        effective_samples=1 / statistics.sum_of_squares,
-        variance_factor=statistics.sum_of_squares,
-        newest_weight=fresh,
-        local_degree=degree,
-        equivalent_beta=statistics.mean_age / (1 + statistics.mean_age),
-    )

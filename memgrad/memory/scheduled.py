@@ -45,22 +45,21 @@ class Aged(Memory):
 
     family: ClassVar[str] = "age"
     example: ClassVar[str] = "age:58,to=26,start=1000,end=3000"
-    formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "a_k/(1 + a_{k-1})"
 
     def __post_init__(self) -> None:
         who = "a memory of a given age"
-        object.__setattr__(self, "age", as_real(who, "age", self.age, "a finite mean age > 0"))
+        self._set(age=as_real(who, "age", self.age, "a finite mean age > 0"))
         if (self.to is None) != (self.end is None):
             raise ValueError(f"{who} takes both to and end, or neither, got to={self.to!r}, end={self.end!r}.")
         if self.start != 0 or isinstance(self.start, bool):
-            object.__setattr__(self, "start", as_real(who, "start", self.start, "a finite start >= 0"))
+            self._set(start=as_real(who, "start", self.start, "a finite start >= 0"))
         if self.to is None or self.end is None:
             if self.start:
                 raise ValueError(f"{who} takes start only together with to and end, got start={self.start!r}.")
             return
-        object.__setattr__(self, "to", as_real(who, "to", self.to, "a finite mean age to > 0"))
-        object.__setattr__(self, "end", as_real(who, "end", self.end, "a finite step end > 0"))
+        self._set(to=as_real(who, "to", self.to, "a finite mean age to > 0"))
+        self._set(end=as_real(who, "end", self.end, "a finite step end > 0"))
         if not self.end > self.start:
             raise ValueError(f"{who} needs start < end, got start={self.start!r}, end={self.end!r}.")
         if not self._slope < 1:
@@ -142,17 +141,15 @@ class Cooled(Memory):
 
     family: ClassVar[str] = "cooled"
     example: ClassVar[str] = "cooled:1.5,1000,power=2"
-    formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "k s_k/(k s_k + p), s_k = (1 - k/T)^q"
 
     def __post_init__(self) -> None:
         who = "a cooled memory"
-        object.__setattr__(self, "p", as_real(who, "p", self.p, "a finite degree p > 0"))
+        p = as_real(who, "p", self.p, "a finite degree p > 0")
         steps = as_real(who, "steps", self.steps, "a finite number of steps >= 1")
         if not steps >= 1:
             raise ValueError(f"{who} needs a finite number of steps >= 1, got steps={self.steps!r}.")
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "power", as_real(who, "power", self.power, "a finite power > 0"))
+        self._set(p=p, steps=steps, power=as_real(who, "power", self.power, "a finite power > 0"))
 
     def _decay(self, k: Any, xp: Any) -> Any:
         old = k * remaining(k, self.steps, self.power, xp)
@@ -192,20 +189,19 @@ class RampedExponential(Memory):
 
     family: ClassVar[str] = "expramp"
     example: ClassVar[str] = "expramp:0.9999,0.9,1000"
-    formula: ClassVar[str] = "-"
     decay_formula: ClassVar[str] = "beta_k S_(k-1)/S_k"
 
     def __post_init__(self) -> None:
         who = "a ramped exponential memory"
-        object.__setattr__(self, "beta", as_real(who, "beta", self.beta, "0 < beta < 1", below=1.0))
-        object.__setattr__(self, "start", as_real(who, "start", self.start, "0 < start < 1", below=1.0))
+        beta = as_real(who, "beta", self.beta, "0 < beta < 1", below=1.0)
+        start = as_real(who, "start", self.start, "0 < start < 1", below=1.0)
         steps = as_real(who, "steps", self.steps, "an integer number of steps >= 1")
-        if self.start > self.beta:
-            raise ValueError(f"{who} needs start <= beta, got start={self.start!r}, beta={self.beta!r}.")
+        if start > beta:
+            raise ValueError(f"{who} needs start <= beta, got start={start!r}, beta={beta!r}.")
         if steps != math.floor(steps):
             raise ValueError(f"{who} needs an integer number of steps >= 1, got steps={self.steps!r}.")
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "_logs", self._summed_logs())  # here, because torch.compile does not trace a cache
+        self._set(beta=beta, start=start, steps=steps)
+        self._set(_logs=self._summed_logs())  # here, because torch.compile does not trace a cache
 
     def _log_beta(self, k: Any, xp: Any) -> Any:
         share = (k + 1.0) / self.steps

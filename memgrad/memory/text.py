@@ -10,18 +10,7 @@ from memgrad.kinds import number_form
 from memgrad.memory.base import Data, Memory
 from memgrad.memory.custom import FromDecays, Sampled
 from memgrad.memory.exponential import Exponential
-from memgrad.memory.families import (
-    CONSTANT,
-    CUBIC,
-    LINEAR,
-    QUADRATIC,
-    SQUARE_ROOT,
-    Instantaneous,
-    Logarithmic,
-    Polynomial,
-    PowerDecay,
-    Stretched,
-)
+from memgrad.memory.families import LINEAR, NAMED, Instantaneous, Logarithmic, Polynomial, PowerDecay, Stretched
 from memgrad.memory.gain_factors import FACTORS, Factor, Power
 from memgrad.memory.gains import Gain, Term
 from memgrad.memory.mixture import Mixture, Part
@@ -45,15 +34,6 @@ FAMILIES: Mapping[str, type[Memory]] = {
     )
 }
 """All families by the name of their text form."""
-
-NAMED: Mapping[str, Memory] = {
-    "constant": CONSTANT,
-    "square-root": SQUARE_ROOT,
-    "linear": LINEAR,
-    "quadratic": QUADRATIC,
-    "cubic": CUBIC,
-}
-"""The paper's named rows of Table 2."""
 
 
 def write(family: str, parameters: Data, unnamed: Sequence[str]) -> str:
@@ -128,7 +108,7 @@ def _factor(word: str, summand: str, source: object) -> Factor | float:
             return FACTORS[name](*numbers)
         return float(word)
     except (TypeError, ValueError) as error:
-        known = ", ".join(["a number", Power.example, *FACTORS])
+        known = ", ".join(["a number", "(1+k)^0.15", *FACTORS])
         raise ValueError(
             f"mixture {source!r} has the part {summand!r}, whose gain {word!r} cannot be read: a gain is a product of "
             f"{known}, such as '2*(1+k)^0.15*poly:8' or '5*ramp(1000)*exp:0.9999' ({error})."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, final
 
 from memgrad.kinds import as_number, number_form
@@ -11,7 +11,8 @@ from memgrad.memory import Gain, Instantaneous, Memory, Mixture
 from memgrad.memory.text import as_memory
 
 Kind = Literal["l2", "decoupled", "independent"]
-KINDS: tuple[Kind, ...] = ("l2", "decoupled", "independent")
+WORDS: Mapping[Kind, str] = {"l2": "l2", "decoupled": "decay", "independent": "independent"}
+"""The kinds of weight decay, and the word for each in text forms."""
 ONE = Gain.constant(1.0)
 
 
@@ -37,8 +38,8 @@ class WeightDecay:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "amount", as_number("weight decay", "amount", self.amount, least=0.0))
-        if self.kind not in KINDS:
-            raise ValueError(f"weight decay is one of {', '.join(KINDS)}, got kind={self.kind!r}.")
+        if self.kind not in WORDS:
+            raise ValueError(f"weight decay is one of {', '.join(WORDS)}, got kind={self.kind!r}.")
         if not isinstance(self.log_time, bool):
             raise TypeError(f"weight decay needs log_time True or False, got log_time={self.log_time!r}.")
 
@@ -57,8 +58,7 @@ class WeightDecay:
         return self.at(k) * (lr if self.kind == "decoupled" else lr / peak)
 
     def __str__(self) -> str:
-        name = {"l2": "l2", "decoupled": "decay", "independent": "independent"}[self.kind]
-        return f"{name}={number_form(self.amount)}{'/t' if self.log_time else ''}"
+        return f"{WORDS[self.kind]}={number_form(self.amount)}{'/t' if self.log_time else ''}"
 
 
 NO_DECAY = WeightDecay()
@@ -174,14 +174,10 @@ class Method:
         if self.is_code:
             raise ValueError(f"the method {self} is made of functions, which are code, not data; rebuild it in code.")
         data: dict[str, Any] = {"memory": str(self.mixture)}
-        if self.second_memory is not None:
-            data |= {"second_memory": str(self.second_memory)}
-        if self.root != ONE:
-            data |= {"root": str(self.root)}
-        if self.eps:
-            data |= {"eps": self.eps}
-        if self.weight_decay != NO_DECAY:
-            data |= {"weight_decay": str(self.weight_decay)}
+        for each in fields(self)[1:]:
+            value = getattr(self, each.name)
+            if value != each.default:
+                data[each.name] = value if each.name == "eps" else str(value)
         return data
 
     @staticmethod

@@ -77,15 +77,14 @@ class Schedule:
             raise ValueError(f"the schedule {self.shape} needs 0 <= floor <= 1, got floor={self.floor!r}.")
         for name, least in (("warmup", "0 <= warmup"), ("decay", "0 < decay")):
             value = getattr(self, name)
-            if not (0 <= value < 1 or (1 <= value < float("inf") and value.is_integer())) or (
-                name == "decay" and value == 0
-            ):
+            is_part = 0 <= value < 1 or (value >= 1 and value.is_integer())
+            if not is_part or (name == "decay" and value == 0):
                 raise ValueError(
                     f"the schedule {self.shape} needs {least}, a share of the steps below 1 or a whole number of them, "
                     f"got {name}={value!r}."
                 )
         for name, used in (("decay", self.shape == "wsd"), ("floor", self.shape != "constant")):
-            if not used and getattr(self, name) != _default(name):
+            if not used and getattr(self, name) != getattr(Schedule, name):
                 raise ValueError(f"the schedule {self.shape} has no {name}, got {name}={getattr(self, name)!r}.")
 
     @property
@@ -187,12 +186,6 @@ class Schedule:
 
     def __str__(self) -> str:
         given = {name: getattr(self, name) for name in ("warmup", "decay", "floor")}
-        options = [f"{name}={number_form(value)}" for name, value in given.items() if value != _default(name)]
+        changed = {name: value for name, value in given.items() if value != getattr(Schedule, name)}
+        options = [f"{name}={number_form(value)}" for name, value in changed.items()]
         return f"{self.shape}({','.join(options)})" if options else self.shape
-
-
-def _default(name: str) -> Any:
-    return next(each.default for each in fields(Schedule) if each.name == name)
-
-
-CONSTANT = Schedule()

@@ -8,7 +8,7 @@ from typing import Any
 
 from memgrad.memory.gains import Gain
 from memgrad.memory.text import parse_gain
-from memgrad.method.method import NO_DECAY, ONE, Kind, Method, WeightDecay
+from memgrad.method.method import NO_DECAY, ONE, WORDS, Method, WeightDecay
 
 EXAMPLE = "exp:0.9 / (sqrt(exp:0.999) + 1e-08); decay=0.01"
 
@@ -16,7 +16,7 @@ _DENOMINATOR = re.compile(
     r"\(?\s*(?:(?P<root>.+?)\s*\*\s*)?sqrt\((?P<memory>[^()]+)\)\s*(?:\+\s*(?P<eps>[^\s()]+)\s*)?\)?"
 )
 _DECAY = re.compile(r"(?P<kind>l2|decay|independent)\s*=\s*(?P<amount>[^/]+?)\s*(?P<log_time>/\s*t)?")
-_KIND_OF_WORD: Mapping[str, Kind] = {"l2": "l2", "decay": "decoupled", "independent": "independent"}
+_KIND_OF_WORD = {word: kind for kind, word in WORDS.items()}
 
 
 def parse(text: str) -> Method:

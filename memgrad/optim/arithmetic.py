@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -38,27 +37,6 @@ def rounded_decay(fresh: float, dtype: torch.dtype) -> float | None:
     if dtype is torch.float32:  # the common case; a tensor would take ten times as long
         return _FLOAT32.unpack(_FLOAT32.pack(1 - fresh))[0]  # type: ignore[no-any-return]  # struct is not typed
     return torch.tensor(1 - fresh, dtype=dtype).item()
-
-
-class Arithmetic(Protocol):
-    """The operations that an update rule may use."""
-
-    @staticmethod
-    def negated(x: Tensors) -> Tensors: ...
-    @staticmethod
-    def plus(x: Tensors, y: Tensors, scale: Scalar) -> Tensors: ...
-    @staticmethod
-    def combined(terms: Sequence[tuple[Tensors, Scalar]]) -> Tensors: ...
-    @staticmethod
-    def scale_(x: Tensors, factor: Scalar) -> None: ...
-    @staticmethod
-    def add_(x: Tensors, y: Tensors, scale: Scalar) -> None: ...
-    @staticmethod
-    def lerp_(u: Tensors, g: Tensors, weight: Scalar) -> None: ...
-    @staticmethod
-    def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None: ...
-    @staticmethod
-    def add_quotient_(x: Tensors, u: Tensors, v: Tensors, eps: Scalar, scale: Scalar) -> None: ...
 
 
 class Single:
@@ -131,7 +109,7 @@ class Single:
                 a.add_(b / (c.sqrt() + eps), alpha=scale)
 
 
-class Foreach:
+class Foreach(Single):
     """The operations on all tensors of a list in one call."""
 
     @staticmethod
@@ -190,3 +168,7 @@ class Foreach:
         roots = torch._foreach_sqrt(v)
         torch._foreach_add_(roots, eps)
         torch._foreach_addcdiv_(x, u, roots, scale)
+
+
+Arithmetic = type[Single]
+"""Where a rule finds its operations."""

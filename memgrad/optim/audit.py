@@ -44,8 +44,7 @@ class Remembered:
     @property
     def gain(self) -> NDArray[np.float64]:
         """The sum of the weights at each step, 1 where they are normalized."""
-        total: NDArray[np.float64] = self.weights.sum(axis=1)
-        return total
+        return np.asarray(self.weights.sum(axis=1))
 
     @property
     def mean_age(self) -> float:
@@ -206,17 +205,20 @@ def audit(make_optimizer: Make, steps: int = 100, *, before_step: Before | None 
         )
     with torch.random.fork_rng(devices=[]):  # an optimizer may draw random numbers, but not from the caller's generator
         evidence = gather(watcher_for(make_optimizer, before_step), steps)
-    found = {
-        name: Remembered(name, sums.power, sums.weights, sums.rounding, sums.offset, evidence.kept.get(name, ""))
-        for name, sums in evidence.sums.items()
-    }
+    usual, found, words = evidence.usual, {}, {}
+    for name, verdict in evidence.verdicts.items():
+        if isinstance(verdict, str):
+            words[name] = verdict
+        else:
+            kept = "" if usual.kept[name] == torch.float64 else str(usual.kept[name])
+            found[name] = Remembered(name, verdict.power, verdict.weights, verdict.rounding, verdict.offset, kept)
     return Audit(
-        evidence.optimizer,
+        usual.optimizer,
         steps,
         found.pop("step", None),
         found,
         evidence.constant_gain,
-        evidence.words,
+        words,
         evidence.notes,
-        "lr" if evidence.has_lr else "",
+        "lr" if usual.has_lr else "",
     )

@@ -106,9 +106,9 @@ class MemoryOptimizer(Optimizer):
         if known is not None:
             return known
         memory = memory_of(type(self).__name__, name, value, mixes=name in self.mixtures, scales=name in self.scaled)
-        # Here and not in the step, which torch.compile traces. It refuses a mixture of too many parts.
-        recall = {str(memory): recall_of(memory)} if name in self.mixtures else {}
         text = str(memory)
+        # Here and not in the step, which torch.compile traces. It refuses a mixture of too many parts.
+        recall = {text: recall_of(memory)} if name in self.mixtures else {}
         if len(self._memories) > MANY_MEMORIES:  # a schedule of memories must not accumulate them
             self._memories = {known: each for known, each in self._memories.items() if not is_its_text(each)}
             self._recalls = {known: each for known, each in self._recalls.items() if known in self._memories}
@@ -171,6 +171,8 @@ class MemoryOptimizer(Optimizer):
         for name in self.memories:
             if type(group[name]) is not str or group[name] not in self._memories:
                 self._memory(group, name)
+        if options.lacks_peak(group):
+            options.complete_decay(type(self).__name__, group)
 
     def _buckets(self, group: Group, names: Sequence[str]) -> Iterable[Bucket]:
         """The parameters of the group that have a gradient, in buckets of those that take the same step."""
@@ -369,9 +371,8 @@ class MemoryOptimizer(Optimizer):
         seen: list[dict[str, Any]] = []
 
         def look(_: Optimizer, loaded: dict[str, Any]) -> dict[str, Any]:
-            loaded = checkpoints.fitted(self, loaded)
-            seen.append(loaded)
-            return loaded
+            seen.append(checkpoints.fitted(self, loaded))
+            return seen[-1]
 
         last = self.register_load_state_dict_pre_hook(look)
         self._loading = seen
@@ -391,8 +392,7 @@ class MemoryOptimizer(Optimizer):
             for name, value in self.defaults.items():
                 group.setdefault(name, value)  # an option that is newer than the checkpoint
             self._write_as_data(group)
-        loaded = self.__dict__.get("_loading")
-        if loaded:
+        if loaded := self.__dict__.get("_loading"):
             checkpoints.take_over(self, loaded[0])
 
     def __getstate__(self) -> dict[str, Any]:

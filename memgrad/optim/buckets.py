@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import torch
@@ -76,7 +77,7 @@ def as_plain_tensors(bucket: Bucket) -> Bucket:
     first = bucket.x[0]
     if type(first) not in PLAIN_TYPES and hasattr(first, "to_local"):
         placed = [_placed_like(g, x) for g, x in zip(bucket.g, bucket.x, strict=True)]
-        return as_plain_tensors(_map(bucket._replace(g=placed), _local))
+        return as_plain_tensors(_map(bucket._replace(g=placed), methodcaller("to_local")))
     if first.is_complex():
         resolved = bucket._replace(g=[g.resolve_conj() for g in bucket.g])  # autograd conjugates lazily
         return _map(resolved, torch.view_as_real)
@@ -88,17 +89,6 @@ def _placed_like(g: Any, x: Any) -> Any:
     return g if g.placements == x.placements else g.redistribute(placements=x.placements)
 
 
-def _local(t: Any) -> Tensor:
-    local: Tensor = t.to_local()
-    return local
-
-
 def _map(bucket: Bucket, function: Callable[[Tensor], Tensor]) -> Bucket:
-    return Bucket(
-        bucket.k,
-        [function(t) for t in bucket.x],
-        [function(t) for t in bucket.g],
-        tuple([function(t) for t in tensors] for tensors in bucket.buffers),
-        bucket.states,
-        bucket.begins,
-    )
+    x, g, *buffers = ([function(t) for t in tensors] for tensors in (bucket.x, bucket.g, *bucket.buffers))
+    return bucket._replace(x=x, g=g, buffers=tuple(buffers))

@@ -36,52 +36,32 @@ class Line(NamedTuple):
 
 
 class Paper:
-    """An `Arithmetic` that computes nothing and records the calls."""
+    """An `Arithmetic` that computes nothing and records the calls: lists of tensors by their places, and numbers."""
 
     def __init__(self, lists: Sequence[Tensors]) -> None:
         self.lines: list[Line] = []
         self.numbers: list[Scalar] = []
         self._kept = list(lists)  # kept alive, so that no other list gets the id of one of them
 
-    def _write(self, name: str, lists: Sequence[Tensors], numbers: Sequence[Scalar]) -> None:
-        self.lines.append(Line(name, tuple(map(self._place, lists)), len(numbers)))
-        self.numbers += numbers
+    def __getattr__(self, name: str) -> Callable[..., Tensors | None]:
+        """The operation of this name, which records its call. Those that return new tensors return a placeholder."""
 
-    def _result(self) -> Tensors:
-        """A placeholder for what the last operation returns."""
-        self._kept.append([])
-        self.lines[-1] = self.lines[-1]._replace(result=len(self._kept) - 1)
-        return self._kept[-1]
+        def record(*given: Any) -> Tensors | None:
+            each = [item for term in given[0] for item in term] if name == "combined" else given
+            places = tuple([self._place(item) for item in each if isinstance(item, list)])
+            numbers = [item for item in each if not isinstance(item, list)]
+            self.numbers += numbers
+            if name.endswith("_"):  # it changes its first list
+                self.lines.append(Line(name, places, len(numbers)))
+                return None
+            self._kept.append([])
+            self.lines.append(Line(name, places, len(numbers), len(self._kept) - 1))
+            return self._kept[-1]
+
+        return record
 
     def _place(self, tensors: Tensors) -> int:
         return next(i for i, each in enumerate(self._kept) if each is tensors)
-
-    def negated(self, x: Tensors) -> Tensors:
-        self._write("negated", [x], [])
-        return self._result()
-
-    def plus(self, x: Tensors, y: Tensors, scale: Scalar) -> Tensors:
-        self._write("plus", [x, y], [scale])
-        return self._result()
-
-    def combined(self, terms: Sequence[tuple[Tensors, Scalar]]) -> Tensors:
-        self._write("combined", [tensors for tensors, _ in terms], [scale for _, scale in terms])
-        return self._result()
-
-    def scale_(self, x: Tensors, factor: Scalar) -> None:
-        self._write("scale_", [x], [factor])
-
-    def add_(self, x: Tensors, y: Tensors, scale: Scalar) -> None:
-        self._write("add_", [x, y], [scale])
-
-    def lerp_(self, u: Tensors, g: Tensors, weight: Scalar) -> None:
-        self._write("lerp_", [u, g], [weight])
-
-    def lerp_square_(self, v: Tensors, g: Tensors, weight: Scalar) -> None:
-        self._write("lerp_square_", [v, g], [weight])
-
-    def add_quotient_(self, x: Tensors, u: Tensors, v: Tensors, eps: float, scale: Scalar) -> None:
-        self._write("add_quotient_", [x, u, v], [eps, scale])
 
 
 class Compiler:

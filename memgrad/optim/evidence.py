@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from memgrad.kinds import Array
 from memgrad.optim.fitting import EXACT
 from memgrad.optim.watching import SIZES, Watched, Watcher
-
-Array = NDArray[np.float64]
 
 ROUNDED = 0.05  # what differs from a weighted sum by more, relative to its size, is not near one
 DECAY = 1e-6  # how accurately a weight decay must explain the observed steps
@@ -43,11 +41,10 @@ class Sums:
     power: int
     weights: Array
     offset: Array
-    rounding: float
+    rounding: float = 0.0
 
     def of(self, gradients: Array) -> Array:
-        total: Array = self.offset[:, None] + self.weights @ gradients**self.power
-        return total
+        return np.asarray(self.offset[:, None] + self.weights @ gradients**self.power)
 
     def misses(self, values: Array, gradients: Array, resolution: Array | float = 0.0) -> float:
         """The largest difference between values and their prediction, relative to the sum of absolute terms.
@@ -66,8 +63,7 @@ class Sums:
         return float((np.abs(values - self.of(gradients)).max(axis=1)[rows] / size[rows]).max())
 
     def _size(self, gradients: Array) -> Array:
-        total: Array = (np.abs(self.weights) @ np.abs(gradients) ** self.power).max(axis=1)
-        return total
+        return np.asarray((np.abs(self.weights) @ np.abs(gradients) ** self.power).max(axis=1))
 
 
 @dataclass(frozen=True)
@@ -75,22 +71,16 @@ class Evidence:
     """What is known about an optimizer.
 
     Args:
-        optimizer: Name of its class.
-        sums: The steps and buffers that are weighted sums, by name.
-        words: What the others are, in words.
+        usual: The run under probes of the usual size.
+        verdicts: The steps and buffers by name: weighted sums, or in words what else they are.
         constant_gain: The steps for a constant gradient.
         notes: What else one must know.
-        kept: The data type of buffers that are not in float64.
-        has_lr: Whether there is a learning rate.
     """
 
-    optimizer: str
-    sums: Mapping[str, Sums]
-    words: Mapping[str, str]
+    usual: Watched
+    verdicts: Mapping[str, Sums | str]
     constant_gain: Array
     notes: tuple[str, ...]
-    kept: Mapping[str, str]
-    has_lr: bool
 
 
 @dataclass(frozen=True)
@@ -137,15 +127,7 @@ def gather(watcher: Watcher, steps: int) -> Evidence:
         if moves_with_x:
             notes.append(judge.decay_in_words() or "the steps depend on the parameters, but not as by weight decay")
         constant = watcher.watch(ones, held=True) if judge.decays else alone
-    return Evidence(
-        usual.optimizer,
-        {name: found for name, found in verdicts.items() if isinstance(found, Sums)},
-        {name: found for name, found in verdicts.items() if isinstance(found, str)} | _not_looked_into(free),
-        constant.moved[:, 0],
-        tuple(notes),
-        {name: str(dtype) for name, dtype in usual.kept.items() if dtype != torch.float64},
-        usual.has_lr,
-    )
+    return Evidence(usual, {**verdicts, **_not_looked_into(free)}, constant.moved[:, 0], tuple(notes))
 
 
 def _notes(watcher: Watcher, usual: Watched, alone: Watched, *, chance: bool) -> list[str]:
@@ -193,20 +175,18 @@ class _Judge:
         weights = impulses - offset[:, None]
         if np.abs(np.triu(weights, 1)).max() > ROUNDED * np.abs(weights).max():
             return MIXED
-        misses: dict[int, list[float]] = {}
-        for power in (1, 2):
-            sums = Sums(power, np.tril(weights), offset, 0.0)
-            misses[power] = [
-                sums.misses(table, size * self.probes, runs.probes[size].resolution if name == "step" else 0.0)
-                for size, table in zip(runs.probes, tables[1:], strict=True)
-            ]
+        probed = [
+            (table, size * self.probes, watched.resolution if name == "step" else 0.0)
+            for table, (size, watched) in zip(tables[1:], runs.probes.items(), strict=True)
+        ]
+        by_power = {power: Sums(power, np.tril(weights), offset) for power in (1, 2)}
+        misses = {power: [sums.misses(*each) for each in probed] for power, sums in by_power.items()}
         power = min(misses, key=lambda power: max(misses[power]))
         # A step is as imprecise as the least precise buffer that it may be computed from.
         kept = usual.kept.values() if name == "step" else [usual.kept[name]]
         if max(misses[power]) <= max(PRECISION.get(each, 0.0) for each in kept):
-            sums = Sums(power, np.tril(weights), offset, 0.0)
-            probed = zip(runs.probes, tables[1:], strict=True)
-            return replace(sums, rounding=max(sums.rounds(table, size * self.probes) for size, table in probed))
+            sums = by_power[power]
+            return replace(sums, rounding=max(sums.rounds(table, gradients) for table, gradients, _ in probed))
         return _not_linear(misses, usual.kept[name])
 
     def without_decay(self, name: str) -> Sums | str:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memgrad.kinds import Array
 from memgrad.memory import Exponential, Instantaneous, Memory, Polynomial
-
-Array = NDArray[np.float64]
 
 EXACT = 1e-9  # relative error of float64 arithmetic over thousands of steps, with a margin
 RESOLUTION = 1e-11  # total variations that differ by less are equal in float64
@@ -20,36 +19,46 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True)
 class Family:
-    """A family of memories with one parameter, for a search.
+    """A family of memories with one parameter, for searches over its logarithm z: log p, or log alpha of `exp`.
 
     Args:
         name: The name in text forms.
-        make: The memory with a given parameter.
-        low: The lower bound of the search. The bounds are so wide that the memories there equal the limits.
-        high: The upper bound.
-        low_is: The limit of the memory at the lower bound, if that is a member of another family.
-        high_is: The same for the upper bound.
-        shown: Converts a parameter of `make` to the parameter of the text form.
+        make: The memory at z.
+        shown: The parameter of the text form at z.
         named: The memory with a given parameter of the text form.
+        bounds: The bounds of a search for one memory, so wide that the memories there equal the limits.
+        limits: The limits of the memory at these bounds, where they are members of other families.
+        inner_bounds: The bounds of a search for the memories of a mixture.
     """
 
     name: str
     make: Callable[[float], Memory]
-    low: float
-    high: float
-    low_is: Memory | None
-    high_is: Memory | None
     shown: Callable[[float], float]
     named: Callable[[float], Memory]
-
-
-def _beta(alpha: float) -> float:
-    return math.exp(-alpha)
+    bounds: tuple[float, float]
+    limits: tuple[Memory | None, Memory]
+    inner_bounds: tuple[float, float]
 
 
 FAMILIES = (
-    Family("poly", Polynomial, 1e-13, 1e13, None, Instantaneous(), float, Polynomial),
-    Family("exp", Exponential.from_alpha, 1e-14, 50.0, Polynomial(1), Instantaneous(), _beta, Exponential),
+    Family(
+        "poly",
+        make=lambda z: Polynomial(math.exp(z)),
+        shown=math.exp,
+        named=Polynomial,
+        bounds=(math.log(1e-13), math.log(1e13)),
+        limits=(None, Instantaneous()),
+        inner_bounds=(math.log(0.02), math.log(1e5)),
+    ),
+    Family(
+        "exp",
+        make=lambda z: Exponential.from_alpha(math.exp(z)),
+        shown=lambda z: math.exp(-math.exp(z)),
+        named=Exponential,
+        bounds=(math.log(1e-14), math.log(50.0)),
+        limits=(Polynomial(1), Instantaneous()),
+        inner_bounds=(math.log(1e-7), math.log(20.0)),
+    ),
 )
 
 
@@ -125,9 +134,8 @@ def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
     rows = np.flatnonzero(weights.any(axis=1))
     if len(rows) == 0 or has_both_signs(weights[rows], rounding):
         return Nearest(None)
-    rows = np.unique(
-        rows[np.geomspace(1, len(rows), 10).astype(int) - 1]
-    )  # ten steps are enough to distinguish families
+    # Ten steps are enough to distinguish families.
+    rows = np.unique(rows[np.geomspace(1, len(rows), 10).astype(int) - 1])
     measured = weights[rows] / weights[rows].sum(axis=1, keepdims=True)
 
     def distance(memory: Memory) -> float:
@@ -135,17 +143,15 @@ def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
         return min(1.0, float(np.abs(measured - theirs).sum(axis=1).mean() / 2))
 
     tolerance = max(RESOLUTION, 4 * rounding)
-    fits = [Fit(Instantaneous(), distance(Instantaneous()))]
-    limits: list[Memory | None] = [None]
-    for family in FAMILIES:
-        fit, limit = _fit(family, distance, tolerance)
-        fits.append(fit)
-        limits.append(limit)
-    best = min(fit.distance for fit in fits)
-    near = [i for i, fit in enumerate(fits) if fit.distance <= best + tolerance]
+    newest = Fit(Instantaneous(), distance(Instantaneous()))
+    fits = [(newest, None), *(_fit(family, distance, tolerance) for family in FAMILIES)]
+    best = min(fit.distance for fit, _ in fits)
+    near = [(fit, limit) for fit, limit in fits if fit.distance <= best + tolerance]
     # At its limit a family is another memory, which has a simpler name.
-    near = [i for i in near if limits[i] is None or not any(_is(fits[j], limits[i]) for j in near if j < i)]
-    return Nearest(fits[near[0]], tuple(fits[i] for i in near[1:]))
+    first, *others = (
+        fit for i, (fit, limit) in enumerate(near) if not any(_is(simpler, limit) for simpler, _ in near[:i])
+    )
+    return Nearest(first, tuple(others))
 
 
 def rows_of(memory: Memory, rows: NDArray[np.int64], width: int) -> Array:
@@ -170,22 +176,20 @@ def _fit(family: Family, distance: Callable[[Memory], float], tolerance: float) 
     """The nearest memory of a family, and its limit if it cannot be distinguished from that."""
 
     def at(z: float) -> float:
-        return distance(family.make(math.exp(z)))
+        return distance(family.make(z))
 
-    low, high = math.log(family.low), math.log(family.high)
+    low, high = family.bounds
     grid = np.linspace(low, high, 1 + math.ceil(high - low))
     i = int(np.argmin([at(float(z)) for z in grid]))
     z, least = _golden(at, float(grid[max(i - 1, 0)]), float(grid[min(i + 1, len(grid) - 1)]))
     ends = [_edge(at, z, bound, least + tolerance) for bound in (low, high)]
     touches = [end == bound for end, bound in zip(ends, (low, high), strict=True)]
-    limit = family.low_is if touches[0] else family.high_is if touches[1] else None
-    one_sided = "" if touches[0] == touches[1] else "at most" if touches[0] else "at least"
-    first, last = (family.shown(math.exp(end)) for end in ends)
-    if first > last:  # a larger alpha is a smaller beta
-        first, last = last, first
-        one_sided = {"at most": "at least", "at least": "at most", "": ""}[one_sided]
-    memory = family.make(math.exp(z))
-    short = float(digits(family.shown(math.exp(z)), first, last))
+    limit = next((limit for limit, touched in zip(family.limits, touches, strict=True) if touched), None)
+    # Sorted, because a larger alpha is a smaller beta.
+    (first, is_least), (last, is_most) = sorted(zip(map(family.shown, ends), touches, strict=True))
+    one_sided = "" if is_least == is_most else "at most" if is_least else "at least"
+    memory = family.make(z)
+    short = float(digits(family.shown(z), first, last))
     if first <= short <= last:  # equally near, and what a person would have written
         memory = family.named(short)
         least = distance(memory)
@@ -230,8 +234,9 @@ def _edge(at: Callable[[float], float], z: float, bound: float, limit: float) ->
     return outside
 
 
-def digits(value: float, low: float = math.nan, high: float = math.nan) -> str:
-    """The shortest decimal between two bounds, or four digits; near 1, four digits of the distance to 1."""
-    most = 4 + max(0, math.ceil(-math.log10(1 - value)) - 1) if 0.9 < value < 1 else 4
+def digits(value: float, low: float = math.nan, high: float = math.nan, most: int | None = None) -> str:
+    """The shortest decimal between two bounds, or `most` digits: by default four; near 1, four of the distance to 1."""
+    if most is None:
+        most = 4 + max(0, math.ceil(-math.log10(1 - value)) - 1) if 0.9 < value < 1 else 4
     shown = next((n for n in range(1, most) if low <= float(f"{value:.{n}g}") <= high), most)
     return repr(float(f"{value:.{shown}g}")).removesuffix(".0")

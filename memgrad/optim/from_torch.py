@@ -18,7 +18,6 @@ from memgrad.optim.options import Group, name_of
 State = dict[str, Any]
 SHARED = ("lr", "maximize", "initial_lr", "max_lr")
 """Options that have the same name in both, and what schedulers add to groups."""
-READ = ("SGD", "Adam", "AdamW", "NAdam", "Adagrad")
 
 
 def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | MemAdam:
@@ -47,8 +46,8 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
         >>> ours.step()
     """
     name = type(optimizer).__name__
-    if name not in READ or type(optimizer).__module__.partition(".")[0] != "torch":
-        raise TypeError(f"from_torch reads torch.optim's {', '.join(READ)}, got {type(optimizer).__qualname__}.")
+    if name not in _STATES or type(optimizer).__module__.partition(".")[0] != "torch":
+        raise TypeError(f"from_torch reads torch.optim's {', '.join(_STATES)}, got {type(optimizer).__qualname__}.")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
         raise ValueError(f"from_torch needs an integer steps >= 0, got steps={steps!r}.")
     groups = [_group(name, group) for group in optimizer.param_groups]

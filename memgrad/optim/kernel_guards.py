@@ -31,14 +31,8 @@ class Inspector:
         """The bucket with tensors that the arithmetic accepts, and whether the fused kernels may be used on them.
 
         A gradient or a buffer whose shape differs from its parameter's is refused: the fused kernels do not check
-        shapes, and would write past the end of the shorter tensor.
-
-        Args:
-            owner: The optimizer's name, for errors.
-            group: The parameter group of the bucket.
-            place: Index of the bucket in its group.
-            bucket: The tensors.
-            names: Names of its buffers.
+        shapes, and would write past the end of the shorter tensor. `place` is the bucket's index in its group, and
+        `names` are those of its buffers.
         """
         if type(bucket.k) is not int or group["differentiable"]:
             return _inspect(owner, group, bucket, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,37 +57,11 @@ def sgd(
     return True
 
 
-def adam(
-    bucket: Bucket,
-    u: Tensors,
-    v: Tensors,
-    *,
-    lr: float,
-    decay: float,
-    second_decay: float,
-    eps: float,
-    weight_decay: float,
-    decoupled: bool,
-    maximize: bool,
-) -> None:
-    """Take a step with the kernel for Adam, without its bias correction."""
+def adam(bucket: Bucket, u: Tensors, v: Tensors, *, decoupled: bool, **options: Any) -> None:
+    """Take a step with the kernel for Adam, without its bias correction; `options` are the kernel's."""
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
-    step = _long_ago(bucket.x[0].device)
-    kernel(
-        bucket.x,
-        bucket.g,
-        u,
-        v,
-        [],
-        [step] * len(bucket.x),
-        lr=lr,
-        beta1=decay,
-        beta2=second_decay,
-        weight_decay=weight_decay,
-        eps=eps,
-        amsgrad=False,
-        maximize=maximize,
-    )
+    steps = [_long_ago(bucket.x[0].device)] * len(bucket.x)
+    kernel(bucket.x, bucket.g, u, v, [], steps, amsgrad=False, **options)
 
 
 class Pull(NamedTuple):
@@ -162,8 +136,8 @@ def adam_of_mixture(
                 u,
                 v,
                 lr=lr_,
-                decay=decay,  # type: ignore[arg-type]  # none is None
-                second_decay=second_decay if i == 0 else _KEEP,
+                beta1=decay,
+                beta2=second_decay if i == 0 else _KEEP,
                 eps=eps,
                 weight_decay=shrink / lr_ if i == 0 else 0.0,  # the kernel multiplies it by the learning rate
                 decoupled=True,

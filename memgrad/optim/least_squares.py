@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 def nonnegative(columns: Array, values: Array) -> Array:
@@ -47,7 +46,7 @@ def levenberg(residual: Callable[[Array], Array], start: Array, low: Array, high
     rest = residual(x)
     damping = 1e-3
     for _ in range(rounds if len(x) else 0):
-        jacobian = np.column_stack([_derivative(residual, x, i) for i in range(len(x))])
+        jacobian = np.column_stack(derivatives(residual, x, 1e-6))
         normal, downhill = jacobian.T @ jacobian, -jacobian.T @ rest
         scale = np.diag(normal) + 1e-30
         for _ in range(12):
@@ -66,9 +65,16 @@ def levenberg(residual: Callable[[Array], Array], start: Array, low: Array, high
     return x
 
 
-def _derivative(residual: Callable[[Array], Array], x: Array, i: int) -> Array:
-    h = 1e-6 * max(1.0, abs(float(x[i])))
-    up, down = x.copy(), x.copy()
-    up[i] += h
-    down[i] -= h
-    return np.asarray((residual(up) - residual(down)) / (2 * h))
+def derivatives(function: Callable[[Array], Array], x: Array, step: float) -> list[Array]:
+    """The partial derivatives of a function, by central differences with a step relative to each coordinate.
+
+    Example:
+        >>> derivatives(lambda x: np.array([x[0] * x[1]]), np.array([2.0, 3.0]), 0.5)
+        [array([3.]), array([2.])]
+    """
+    columns = []
+    for i in range(len(x)):
+        h = np.zeros(len(x))
+        h[i] = step * max(1.0, abs(float(x[i])))
+        columns.append((function(x + h) - function(x - h)) / (2 * h[i]))
+    return columns

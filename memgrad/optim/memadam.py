@@ -171,8 +171,8 @@ class MemAdam(MemoryOptimizer):
             u,
             v,
             lr=lr,
-            decay=decay,
-            second_decay=second_decay,
+            beta1=decay,
+            beta2=second_decay,
             eps=eps,
             weight_decay=l2 or (shrink / lr if shrink else 0.0),
             decoupled=not l2,
@@ -197,13 +197,12 @@ class PolyAdam(MemAdam):
     which never forgets a squared gradient, and Adam, which forgets exponentially.
 
     Args:
-        params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate, finite and >= 0.
         p: Degree of the memory of squared gradients, finite and > 0. The paper does not state it.
         beta: Decay of the memory of gradients, 0 <= beta < 1; 0 means no memory.
         eps: Added to the root, finite and >= 0.
         weight_decay: Factor of the decoupled weight decay, finite and >= 0.
-        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
+        params, maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
 
     Example:
         >>> PolyAdam([torch.nn.Parameter(torch.ones(1))], p=2).param_groups[0]["second_memory"]
@@ -232,10 +231,8 @@ class PolyAdam(MemAdam):
         state_dtype: torch.dtype | None = None,
         compiled: bool = False,
     ) -> None:
-        memories = {"memory": _first_memory(beta), "second_memory": Polynomial(p)}
-        options = given(locals(), **memories, decoupled_weight_decay=True)
-        for name in ("memories", *_MEMORY_OF):
-            del options[name]
+        options = given(locals(), memory=_first_memory(beta), second_memory=Polynomial(p), decoupled_weight_decay=True)
+        del options["p"], options["beta"]
         MemoryOptimizer.__init__(self, params, options)
 
     def _complete_group(self, group: Group) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -37,17 +38,17 @@ def _with_decay(method: Method, options: Options, *, decoupled: bool) -> Method:
     decay = (
         parse_decay(given, given) if isinstance(given, str) else WeightDecay(given, "decoupled" if decoupled else "l2")
     )
-    return Method(method.mixture, method.second_memory, root=method.root, eps=method.eps, weight_decay=decay)
+    return replace(method, weight_decay=decay)
 
 
-def _memsgd(options: Options) -> Method:
-    return _with_decay(methods.memsgd(options["memory"]), options, decoupled=options["decoupled_weight_decay"])
+def _made_by(make: Callable[..., Method], *names: str) -> Callable[[Options], Method]:
+    """The function that gives these options to one of `memgrad.method`; None stands for its default there."""
 
-
-def _momentum(make: Callable[..., Method]) -> Callable[[Options], Method]:
     def of(options: Options) -> Method:
-        method = make(options["momentum"] or 0.0, viscosity=options["viscosity"])
-        return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
+        method = make(**{name: options[name] for name in names if options[name] is not None})
+        if "weight_decay" not in options:
+            return method
+        return _with_decay(method, options, decoupled=options.get("decoupled_weight_decay", True))
 
     return of
 
@@ -73,10 +74,6 @@ def _memadam(options: Options) -> Method | None:
     return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
 
 
-def _polyadam(options: Options) -> Method:
-    return methods.polyadam(options["p"], options["beta"], eps=options["eps"], weight_decay=options["weight_decay"])
-
-
 def _adam(options: Options) -> Method | None:
     if options["amsgrad"]:
         return None  # a maximum is not a memory
@@ -84,18 +81,9 @@ def _adam(options: Options) -> Method | None:
     return _with_decay(methods.adam(options["betas"], eps=options["eps"]), options, decoupled=decoupled)
 
 
-def _adamw(options: Options) -> Method | None:
-    return _adam({**options, "decoupled_weight_decay": True})
-
-
 def _nadam(options: Options) -> Method:
-    return methods.nadam(
-        options["betas"],
-        eps=options["eps"],
-        psi=options["momentum_decay"],
-        weight_decay=options["weight_decay"],
-        decoupled=options["decoupled_weight_decay"],
-    )
+    method = methods.nadam(options["betas"], eps=options["eps"], psi=options["momentum_decay"])
+    return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
 
 
 def _adagrad(options: Options) -> Method | None:
@@ -104,40 +92,20 @@ def _adagrad(options: Options) -> Method | None:
     return methods.adagrad(eps=options["eps"], weight_decay=options["weight_decay"])
 
 
-def _adana(options: Options) -> Method:
-    names = ("omega", "eps", "through_lr")
-    return methods.adana(options["delta"], options["kappa"], **{name: options[name] for name in names})
-
-
-def _qhm(options: Options) -> Method:
-    method = methods.qhm(options["nu"], options["beta"])
-    return _with_decay(method, options, decoupled=options["decoupled_weight_decay"])
-
-
-def _aggmo(options: Options) -> Method:
-    return _with_decay(methods.aggmo(options["betas"]), options, decoupled=options["decoupled_weight_decay"])
-
-
-def _ademamix(options: Options) -> Method:
-    names = ("alpha", "ramp", "eps")
-    method = methods.ademamix(options["betas"], **{name: options[name] for name in names})
-    return _with_decay(method, options, decoupled=True)
-
-
 METHOD_OF: Mapping[str, Callable[[Options], Method | None]] = MappingProxyType(
     {
-        "MemSGD": _memsgd,
-        "HeavyBall": _momentum(methods.heavy_ball),
-        "Nesterov": _momentum(methods.nesterov),
+        "MemSGD": _made_by(methods.memsgd, "memory"),
+        "HeavyBall": _made_by(methods.heavy_ball, "momentum", "viscosity"),
+        "Nesterov": _made_by(methods.nesterov, "momentum", "viscosity"),
         "MemAdam": _memadam,
-        "PolyAdam": _polyadam,
-        "ADana": _adana,
-        "QHM": _qhm,
-        "AggMo": _aggmo,
-        "AdEMAMix": _ademamix,
+        "PolyAdam": _made_by(methods.polyadam, "p", "beta", "eps"),
+        "ADana": _made_by(methods.adana, "delta", "kappa", "omega", "eps", "through_lr"),
+        "QHM": _made_by(methods.qhm, "nu", "beta"),
+        "AggMo": _made_by(methods.aggmo, "betas"),
+        "AdEMAMix": _made_by(methods.ademamix, "betas", "alpha", "ramp", "eps"),
         "SGD": _sgd,
         "Adam": _adam,
-        "AdamW": _adamw,
+        "AdamW": lambda options: _adam({**options, "decoupled_weight_decay": True}),
         "NAdam": _nadam,
         "Adagrad": _adagrad,
     }

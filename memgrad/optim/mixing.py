@@ -11,14 +11,18 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from memgrad.kinds import Array
 from memgrad.memory import COLD, SUM, Exponential, Gain, Instantaneous, Mixture
 from memgrad.memory.mixture import Part
-from memgrad.optim.fitting import EXACT, RESOLUTION, Array, Family, digits, has_both_signs
-from memgrad.optim.free_gains import RANGES, Measured, memories_of
-from memgrad.optim.least_squares import levenberg, nonnegative
+from memgrad.optim.fitting import EXACT, RESOLUTION, Family, digits, has_both_signs
+from memgrad.optim.free_gains import Measured, memories_of
+from memgrad.optim.least_squares import derivatives, levenberg, nonnegative
+
+T = TypeVar("T")
 
 INST = Instantaneous()
 ROWS = 24  # steps used by the search
@@ -35,15 +39,19 @@ class Law:
 
     Args:
         name: Its name.
-        values: Its values at the steps k, for a parameter and the weight 1 - b_k of the newest gradient.
+        values: Its values at the steps k, from the weights 1 - b_k of the newest gradient and its parameter, if any.
         gain: The gain with a given parameter.
         start: The initial parameter of a search, from gains at the steps k; `None` if it has no parameter.
     """
 
     name: str
-    values: Callable[[Array, float, Array], Array]
-    gain: Callable[[float], Gain]
+    values: Callable[..., Array]
+    gain: Callable[..., Gain]
     start: Callable[[Array, Array], float] | None = None
+
+    def take(self, parameters: Iterator[T]) -> list[T]:
+        """The next of the parameters, if the law has one."""
+        return [next(parameters)] if self.start else []
 
 
 def _slope(k: Array, gains: Array) -> float:
@@ -58,10 +66,10 @@ def _end_of_ramp(k: Array, gains: Array) -> float:
 
 
 LAWS = (
-    Law("constant", lambda k, _a, _fresh: np.ones_like(k), lambda _: Gain.constant(1.0)),
-    Law("sum", lambda _k, _a, fresh: 1 / fresh, lambda _: SUM),
-    Law("power", lambda k, a, _fresh: (1 + k) ** a, Gain.power, _slope),
-    Law("ramp", lambda k, log_steps, _fresh: np.minimum((1 + k) / np.exp(log_steps), 1.0), Gain.ramp, _end_of_ramp),
+    Law("constant", lambda k, _fresh: np.ones_like(k), lambda: Gain.constant(1.0)),
+    Law("sum", lambda _k, fresh: 1 / fresh, lambda: SUM),
+    Law("power", lambda k, _fresh, a: (1 + k) ** a, Gain.power, _slope),
+    Law("ramp", lambda k, _fresh, log_steps: np.minimum((1 + k) / np.exp(log_steps), 1.0), Gain.ramp, _end_of_ramp),
 )
 CONSTANT, SUMMED, POWER, RAMP = LAWS
 
@@ -99,18 +107,20 @@ class MixtureFit:
         return str(self.shown)
 
 
-@dataclass(frozen=True)
-class _Model:
-    """Averages of given families with laws for their gains, with or without the newest gradient."""
+class _Kind(NamedTuple):
+    """One part of a model: an average of a family, or the newest gradient (`None`), with a law for its gain."""
 
-    families: tuple[Family, ...]
-    laws: tuple[Law, ...]
-    newest: Law | None
+    family: Family | None
+    law: Law
 
-    @property
-    def parameters(self) -> int:
-        laws = [law for law in (self.newest, *self.laws) if law is not None]
-        return len(self.families) + len(laws) + sum(law.start is not None for law in laws)
+
+_Model = tuple[_Kind, ...]
+"""Its parameters are, for each part in turn, that of its memory and that of its law, if it has them."""
+
+
+def _count(model: _Model) -> int:
+    """The number of parameters, including the factor of each part."""
+    return sum(1 + (kind.family is not None) + (kind.law.start is not None) for kind in model)
 
 
 def mixture_of(weights: Array, rounding: float = 0.0, most: int = 2) -> MixtureFit | None:
@@ -134,62 +144,56 @@ def mixture_of(weights: Array, rounding: float = 0.0, most: int = 2) -> MixtureF
     check = Measured.of(weights, CHECKED)
     tolerance = max(EXACT, 4 * rounding)
     for averages in range(most + 1):
-        fits: list[tuple[int, MixtureFit]] = []
-        for model, start in _candidates(measured, averages, tolerance):
-            if SURPLUS * model.parameters > weights.size / 2 or any(model.parameters > known for known, _ in fits):
-                continue
-            fit = _fit(measured, check, model, start, max(RESOLUTION, 4 * rounding))
-            if fit is not None and fit.distance <= tolerance:
-                fits.append((model.parameters, fit))
-        if fits:
-            fits.sort(key=lambda each: each[0])  # a stable sort: ties stay in the order of the candidates
-            same = [fit for known, fit in fits if known == fits[0][0]]
-            others = [fit.shown for fit in same[1:] if str(fit) != str(same[0])]
-            return replace(same[0], others=tuple(dict.fromkeys(others)))
+        candidates = _candidates(measured, averages, tolerance)
+        for count, models in itertools.groupby(candidates, key=lambda each: _count(each[0])):
+            if SURPLUS * count > weights.size / 2:
+                break
+            fits = [_fit(measured, check, *each, max(RESOLUTION, 4 * rounding)) for each in models]
+            near = [fit for fit in fits if fit is not None and fit.distance <= tolerance]
+            if near:
+                others = [fit.shown for fit in near[1:] if str(fit) != str(near[0])]
+                return replace(near[0], others=tuple(dict.fromkeys(others)))
     return None
 
 
 def _candidates(measured: Measured, averages: int, tolerance: float) -> Iterator[tuple[_Model, Array]]:
-    """Models with starting points, the simplest first, for the memories that fit with free gains."""
+    """Models with starting points, by their number of parameters, for the memories that fit with free gains."""
     if averages == 0:
-        if (measured.shares[measured.is_older] > tolerance).any():
+        if (measured.older(measured.shares) > tolerance).any():
             return
         for law in (CONSTANT, POWER, RAMP):
-            yield _Model((), (), law), np.array([law.start(measured.rows, measured.total)] if law.start else [])
+            yield (_Kind(None, law),), np.array([law.start(measured.rows, measured.total)] if law.start else [])
         return
     candidates = []
     for families, z, gains in memories_of(measured, averages, tolerance):
-        fresh = [family.make(math.exp(x)).fresh(measured.rows) for family, x in zip(families, z, strict=True)]
-        laws = [list(_plausible(measured.rows, *each)) for each in zip(gains, fresh, strict=True)]
-        for newest, chosen in itertools.product((None, CONSTANT), itertools.product(*laws)):
-            model = _Model(families, tuple(law for law, _ in chosen), newest)
-            candidates.append((model, np.array([*z, *(x for law, x in chosen if law.start)])))
-    yield from sorted(candidates, key=lambda each: each[0].parameters)
+        choices = []
+        for family, x, gain in zip(families, z, gains, strict=True):
+            laws = _plausible(measured.rows, gain, family.make(x).fresh(measured.rows))
+            choices.append([(_Kind(family, law), [x, *start]) for law, start in laws])
+        for newest, chosen in itertools.product(((), (_Kind(None, CONSTANT),)), itertools.product(*choices)):
+            model = (*(kind for kind, _ in chosen), *newest)
+            candidates.append((model, np.concatenate([start for _, start in chosen])))
+    yield from sorted(candidates, key=lambda each: _count(each[0]))
 
 
-def _plausible(k: Array, gains: Array, fresh: Array) -> Iterator[tuple[Law, float]]:
+def _plausible(k: Array, gains: Array, fresh: Array) -> Iterator[tuple[Law, list[float]]]:
     """The laws that gains roughly follow at the later steps, where they are accurate, each with a starting point."""
     late = k >= k[-1] / 4
     for law in LAWS:
-        x = law.start(k, gains) if law.start else 0.0
-        ratio = (gains / law.values(k, x, fresh))[late]
+        start = [law.start(k, gains)] if law.start else []
+        ratio = (gains / law.values(k, fresh, *start))[late]
         if 0 < ratio.max() <= ROUGHLY * ratio.min():
-            yield law, x
+            yield law, start
 
 
 def _columns(measured: Measured, model: _Model, x: Array) -> Array:
-    """The shares of each part for the factor 1, one column per part; `inst` is the last, if present."""
-    count = len(model.families)
-    extra = iter(x[count:])
+    """The shares of each part for the factor 1, one column per part."""
+    left = iter(x)
     columns = []
-    for family, law, z in zip(model.families, model.laws, x, strict=False):
-        memory = family.make(math.exp(z))
-        gain = law.values(measured.rows, next(extra) if law.start else 0.0, memory.fresh(measured.rows))
+    for family, law in model:
+        memory = family.make(next(left)) if family else INST
+        gain = law.values(measured.rows, memory.fresh(measured.rows), *law.take(left))
         columns.append((gain / measured.total)[:, None] * measured.unit(memory))
-    if model.newest is not None:
-        one = np.ones_like(measured.rows)
-        gain = model.newest.values(measured.rows, next(extra) if model.newest.start else 0.0, one)
-        columns.append((gain / measured.total)[:, None] * (measured.steps[None, :] == measured.rows[:, None]))
     return np.stack([column.ravel() for column in columns], axis=1)
 
 
@@ -199,8 +203,7 @@ def _fit(measured: Measured, check: Measured, model: _Model, start: Array, toler
 
     def residual(x: Array) -> Array:
         columns = _columns(measured, model, x)
-        rest: Array = columns @ nonnegative(columns, shares) - shares
-        return rest
+        return np.asarray(columns @ nonnegative(columns, shares) - shares)
 
     low, high = _ranges(model, len(measured.steps))
     x = levenberg(residual, start, low, high)
@@ -222,11 +225,15 @@ def _fit(measured: Measured, check: Measured, model: _Model, start: Array, toler
     return MixtureFit(mixture, float(off.mean()), parameters, _written(model, parameters, exact=False))
 
 
-def _ranges(model: _Model, steps: int) -> tuple[Array, Array]:
-    laws = [law for law in (*model.laws, model.newest) if law is not None and law.start]
-    ranges = [RANGES[family.name] for family in model.families]
-    ranges += [(-8.0, 8.0) if law is POWER else (0.0, math.log(4 * steps)) for law in laws]
-    return np.array([low for low, _ in ranges]), np.array([high for _, high in ranges])
+def _ranges(model: _Model, steps: int) -> Array:
+    """The lower and the upper bounds of the parameters."""
+    ranges = []
+    for family, law in model:
+        if family:
+            ranges.append(family.inner_bounds)
+        if law.start:
+            ranges.append((-8.0, 8.0) if law is POWER else (0.0, math.log(4 * steps)))
+    return np.array(ranges).reshape(-1, 2).T
 
 
 def _size(known: Known) -> float:
@@ -239,14 +246,8 @@ def _size(known: Known) -> float:
 def _errors(measured: Measured, model: _Model, x: Array, scales: Array, tolerance: float) -> Array | None:
     """The error of each parameter, by linearization: its change under noise of the size of the tolerance."""
     columns = _columns(measured, model, x)
-    derivatives = []
-    for i in range(len(x)):
-        h = 1e-5 * max(1.0, abs(x[i]))
-        up, down = x.copy(), x.copy()
-        up[i] += h
-        down[i] -= h
-        derivatives.append((_columns(measured, model, up) - _columns(measured, model, down)) @ scales / (2 * h))
-    jacobian = np.column_stack([*derivatives, columns * scales])  # with respect to the logarithms of the scales
+    slopes = derivatives(lambda x: _columns(measured, model, x) @ scales, x, 1e-5)
+    jacobian = np.column_stack([*slopes, columns * scales])  # with respect to the logarithms of the scales
     size = np.linalg.norm(jacobian, axis=0)
     if not np.isfinite(size).all() or (size == 0).any():
         return None
@@ -254,26 +255,19 @@ def _errors(measured: Measured, model: _Model, x: Array, scales: Array, toleranc
         return None
     inverse = np.linalg.pinv(jacobian / size) / size[:, None]
     noise = np.linalg.norm(columns @ scales - measured.shares.ravel()) + tolerance * math.sqrt(len(measured.rows))
-    errors: Array = 2 * noise * np.linalg.norm(inverse, axis=1)
-    return errors
+    return np.asarray(2 * noise * np.linalg.norm(inverse, axis=1))
 
 
 def _parameters(model: _Model, x: Array, scales: Array, errors: Array) -> tuple[Known, ...]:
     """Parameters as in text forms: for each part that of its memory, its factor, and that of its law."""
-    count, known = len(model.families), []
-    extra = iter(range(count, len(x)))
-    for i, law in enumerate([*model.laws, *([model.newest] if model.newest else [])]):
-        if i < count:
-            known.append(_known(model.families[i].name, _shown_by(model.families[i]), x[i], errors[i]))
-        known.append(_known("factor", math.exp, math.log(scales[i]), errors[len(x) + i]))
-        if law.start is not None:
-            j = next(extra)
-            known.append(_known(law.name, math.exp if law is RAMP else float, x[j], errors[j]))
+    known = []
+    left = zip(x, errors, strict=False)  # the errors of the scales come last
+    for (family, law), scale, error in zip(model, scales, errors[len(x) :], strict=True):
+        if family:
+            known.append(_known(family.name, family.shown, *next(left)))
+        known.append(_known("factor", math.exp, math.log(scale), error))
+        known += [_known(law.name, math.exp if law is RAMP else float, *each) for each in law.take(left)]
     return tuple(known)
-
-
-def _shown_by(family: Family) -> Callable[[float], float]:
-    return lambda z: family.shown(math.exp(z))
 
 
 def _known(name: str, shown: Callable[[float], float], value: float, error: float) -> Known:
@@ -286,46 +280,28 @@ def _written(model: _Model, parameters: Sequence[Known], *, exact: bool) -> Mixt
     """The mixture with these parameters: the shortest numbers within the bounds, or with at most four digits."""
 
     def number(known: Known) -> float:
-        return _shortest(known) if exact else float(digits(known.value, known.low, known.high))
+        return float(digits(known.value, known.low, known.high, most=17 if exact else None))
 
     left = iter(parameters)
     parts, summed = [], []
-    for family, law in zip(model.families, model.laws, strict=True):
-        memory, factor = family.named(number(next(left))), next(left)
+    for family, law in model:
+        memory, factor = family.named(number(next(left))) if family else INST, next(left)
         if law is SUMMED and isinstance(memory, Exponential):
             summed.append((memory, factor))
         else:
-            parts.append(Part(number(factor) * _law_of(law, left, number), memory))
+            parts.append(Part(number(factor) * law.gain(*map(number, law.take(left))), memory))
     parts += _summed(summed, number)
-    if model.newest is not None:
-        factor = next(left)
-        parts.append(Part(number(factor) * _law_of(model.newest, left, number), INST))
     return Mixture(tuple(sorted(parts, key=lambda part: -float(part.memory.fresh(100)))))  # the shortest memory first
-
-
-def _law_of(law: Law, left: Iterator[Known], number: Callable[[Known], float]) -> Gain:
-    return law.gain(number(next(left)) if law.start else 0.0)
 
 
 def _summed(parts: Sequence[tuple[Exponential, Known]], number: Callable[[Known], float]) -> list[Part]:
     """Parts as sums or, equivalently, as averages that start from 0: whichever have factors nearer to 1."""
+    summed = [factor for _, factor in parts]
     cold = [_divided(factor, 1 - memory.beta) for memory, factor in parts]
-    factors = [factor for _, factor in parts]
-    is_cold = _far_from_1(cold) < _far_from_1(factors)
-    law = COLD if is_cold else SUM
-    chosen = cold if is_cold else factors
-    return [Part(number(factor) * law, memory) for (memory, _), factor in zip(parts, chosen, strict=True)]
+    choices = ((SUM, summed), (COLD, cold))
+    law, factors = min(choices, key=lambda choice: sum(abs(math.log(factor.value)) for factor in choice[1]))
+    return [Part(number(factor) * law, memory) for (memory, _), factor in zip(parts, factors, strict=True)]
 
 
 def _divided(known: Known, by: float) -> Known:
     return replace(known, value=known.value / by, low=known.low / by, high=known.high / by)
-
-
-def _far_from_1(factors: Sequence[Known]) -> float:
-    return sum(abs(math.log(factor.value)) for factor in factors)
-
-
-def _shortest(known: Known) -> float:
-    """The shortest decimal between the bounds, as a person would write it, or the number itself."""
-    short = (float(f"{known.value:.{n}g}") for n in range(1, 17))
-    return next((each for each in short if known.low <= each <= known.high), known.value)

@@ -58,19 +58,15 @@ class NamedMethod(MemoryOptimizer):
     def _look_up(self, group: Group) -> None:
         given, derived = self._last_derived.get(id(group), (None, {}))
         for name, value in derived.items():
-            if group[name] != value:
-                self._refuse_overwritten(group, name)
+            if group[name] != value:  # deriving it again would discard what was written over it silently
+                raise ValueError(
+                    f"{type(self).__name__} derives {name} from {', '.join(self.constructor_options)}, got "
+                    f"{name}={group[name]!r} in a group. Change these options, or use "
+                    f"{'MemAdam' if isinstance(self, MemAdam) else 'MemSGD'}, of which {name} is an option."
+                )
         if self._given(group) != given:
             self._derive(group)
         super()._look_up(group)
-
-    def _refuse_overwritten(self, group: Group, name: str) -> None:
-        """Refuse a value that was written over a derived one: deriving it again would discard it silently."""
-        raise ValueError(
-            f"{type(self).__name__} derives {name} from {', '.join(self.constructor_options)}, got "
-            f"{name}={group[name]!r} in a group. Change these options, or use "
-            f"{'MemAdam' if isinstance(self, MemAdam) else 'MemSGD'}, of which {name} is an option."
-        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -84,12 +80,11 @@ class QHM(NamedMethod, MemSGD):
     mixture `(1-nu)*inst + nu*cold*exp:beta`.
 
     Args:
-        params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         nu: Share of the average, 0 <= nu <= 1.
         beta: Decay of the average, 0 <= beta < 1.
         weight_decay, decoupled_weight_decay: See `MemSGD`.
-        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemSGD`.
+        params, maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemSGD`.
 
     Example:
         >>> QHM([torch.nn.Parameter(torch.ones(1))], nu=0.7, beta=0.999).param_groups[0]["memory"]
@@ -131,11 +126,10 @@ class AggMo(NamedMethod, MemSGD):
     $\beta_i > 0$.
 
     Args:
-        params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         betas: The momenta, each 0 <= beta < 1.
         weight_decay, decoupled_weight_decay: See `MemSGD`.
-        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemSGD`.
+        params, maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemSGD`.
 
     Example:
         >>> AggMo([torch.nn.Parameter(torch.ones(1))], betas=(0.0, 0.9)).param_groups[0]["memory"]
@@ -180,14 +174,13 @@ class AdEMAMix(NamedMethod, MemAdam):
     half-life grows linearly.
 
     Args:
-        params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and >= 0; a float or a tensor with one element.
         betas: $\beta_1$ (fast), $\beta_2$ (squares) and $\beta_3$ (slow), each 0 < beta < 1.
         alpha: $\alpha$, finite and >= 0.
         ramp: Number of steps of the ramps, >= 1; its authors use all steps of the run. `None` means no ramps.
         eps: Added to the root, finite and >= 0.
         weight_decay: See `MemAdam`.
-        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
+        params, maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
 
     Example:
         >>> AdEMAMix([torch.nn.Parameter(torch.ones(1))], ramp=1000).param_groups[0]["memory"]
@@ -234,14 +227,13 @@ class ADana(NamedMethod, MemAdam):
     a warm-up, the first step would subtract four times the weights, which is refused.
 
     Args:
-        params: Parameters, named parameters, or dicts of parameter groups.
         lr: Learning rate $\eta$, finite and > 0 at its peak; a float or a tensor with one element.
         delta: Degree of both memories, finite and > 0.
         kappa: Exponent of the gain, 0 <= kappa <= 1; at 1 the gain is constant.
         omega: Factor of the weight decay, finite and >= 0; 0 by default, 4 in the paper.
         through_lr: Multiply the weight decay by the full learning rate, as this class did before version 0.2.
         eps: Added to the root, finite and >= 0.
-        maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
+        params, maximize, foreach, fused, capturable, differentiable, state_dtype, compiled: See `MemAdam`.
 
     Example:
         >>> x = torch.nn.Parameter(torch.ones(1))

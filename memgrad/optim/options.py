@@ -110,20 +110,28 @@ def _known_decay(text: str) -> WeightDecay:
 
 
 def complete_decay(owner: str, group: Group) -> None:
-    """Check a weight decay in text form. An independent one needs the peak learning rate, by default `lr`."""
+    """Check a weight decay in text form. An independent one needs the peak learning rate, by default the first `lr`."""
     try:
         decay = decay_of(group["weight_decay"])
     except ValueError as error:
         raise ValueError(f"{owner}, weight_decay={group['weight_decay']!r}: {error}") from None
     group["weight_decay"] = str(decay)
     if decay.kind == "independent":
-        lr = group["lr"]
+        lr: Any = group.get("initial_lr", group["lr"])  # schedulers store the first before they change `lr`
         group.setdefault("peak_lr", float(lr.item() if isinstance(lr, Tensor) else lr))
         if not 0 < peak_lr(group) < math.inf:
             raise ValueError(
                 f"{owner} with an independent weight decay needs a peak learning rate that is finite and > 0, "
                 f"got peak_lr={peak_lr(group)!r}; give peak_lr in the group, or the peak as lr."
             )
+
+
+def lacks_peak(group: Group) -> bool:
+    """Whether an independent weight decay was written into the group after it was checked."""
+    text = group.get("weight_decay")
+    if type(text) is not str or "peak_lr" in group or "max_lr" in group:
+        return False
+    return decay_of(text).kind == "independent"
 
 
 def peak_lr(group: Group) -> float:

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from memgrad.kinds import Array
 from memgrad.memory import Memory, Polynomial
 from memgrad.method import Method
 
-Oracle = Callable[[NDArray[np.float64], int], ArrayLike]
+Oracle = Callable[[Array, int], ArrayLike]
 Rate = float | Callable[[int], float]
 
 
 def memsgd(
     gradient: Oracle, x0: ArrayLike, *, lr: Rate, memory: Memory, steps: int, weight_decay: float = 0.0
-) -> NDArray[np.float64]:
+) -> Array:
     r"""MemSGD: $x_{k+1} = x_k - \eta_k \sum_{j \le k} w(j,k)\, g_j$.
 
     Args:
@@ -39,7 +39,7 @@ def memsgd(
         array([1.    , 0.9   , 0.8067])
     """
 
-    def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    def step(x: Array, g: Array, k: int) -> Array:
         return x - _at(lr, k) * average(memory, g)
 
     return _run(gradient, x0, steps, step, weight_decay)
@@ -56,7 +56,7 @@ def memadam(
     eps: float = 1e-8,
     weight_decay: float = 0.0,
     decoupled_weight_decay: bool = True,
-) -> NDArray[np.float64]:
+) -> Array:
     r"""MemAdam: $x_{k+1} = x_k - \eta_k u_k/(\sqrt{v_k} + \epsilon)$, $u_k$ and $v_k$ averages of $g_j$ and $g_j^2$.
 
     Args:
@@ -76,7 +76,7 @@ def memadam(
                [0.9]])
     """
 
-    def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    def step(x: Array, g: Array, k: int) -> Array:
         kept = x * (1 - _at(lr, k) * weight_decay) if decoupled_weight_decay else x
         return kept - _at(lr, k) * average(memory, g) / (np.sqrt(average(second_memory, g**2)) + eps)
 
@@ -91,7 +91,7 @@ def heavy_ball(
     steps: int,
     momentum: float = 0.9,
     viscosity: float | None = None,
-) -> NDArray[np.float64]:
+) -> Array:
     r"""Heavy-ball: $x_{k+1} = x_k - \eta \sum_{j \le k} \left(\prod_{h=j+1}^k \beta_h\right) g_j$ (HB-SUM).
 
     Args:
@@ -107,11 +107,11 @@ def heavy_ball(
         array([ 0.  , -1.  , -2.5 , -4.25])
     """
 
-    def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    def step(x: Array, g: Array, k: int) -> Array:
         products = [math.prod(_momentum(h, momentum, viscosity) for h in range(j + 1, k + 1)) for j in range(k + 1)]
         return x - lr * np.asarray(np.tensordot(products, g, axes=1))
 
-    return _run(gradient, x0, steps, step, 0.0)
+    return _run(gradient, x0, steps, step)
 
 
 def nesterov(
@@ -122,7 +122,7 @@ def nesterov(
     steps: int,
     momentum: float = 0.9,
     viscosity: float | None = None,
-) -> NDArray[np.float64]:
+) -> Array:
     r"""Nesterov: $z_{k+1} = y_k - \eta \nabla f(y_k)$, $y_k = z_k + \beta_k (z_k - z_{k-1})$; the points $y_k$.
 
     Args:
@@ -139,11 +139,11 @@ def nesterov(
     """
     z = [np.asarray(x0, np.float64)]
 
-    def step(y: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    def step(y: Array, g: Array, k: int) -> Array:
         z.append(y - lr * g[-1])
         return z[-1] + _momentum(k + 1, momentum, viscosity) * (z[-1] - z[-2])
 
-    return _run(gradient, x0, steps, step, 0.0)
+    return _run(gradient, x0, steps, step)
 
 
 def adana(
@@ -157,7 +157,7 @@ def adana(
     omega: float = 4.0,
     through_lr: bool = False,
     eps: float = 1e-8,
-) -> NDArray[np.float64]:
+) -> Array:
     r"""ADana: see `memgrad.ADana`; both averages as sums with the weights of `Polynomial(delta)`.
 
     Args:
@@ -178,16 +178,16 @@ def adana(
     memory = Polynomial(delta)
     peak = 1.0 if through_lr else max((_at(lr, k) for k in range(steps)), default=1.0)
 
-    def step(x: NDArray[np.float64], g: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        direction: NDArray[np.float64] = g[-1] + (1 + k) ** (1 - kappa) * average(memory, g)
+    def step(x: Array, g: Array, k: int) -> Array:
+        direction: Array = g[-1] + (1 + k) ** (1 - kappa) * average(memory, g)
         return x - _at(lr, k) * (direction / (np.sqrt(average(memory, g**2)) + eps) + omega / (k + 1) * x / peak)
 
-    return _run(gradient, x0, steps, step, 0.0)
+    return _run(gradient, x0, steps, step)
 
 
 def follow(
     method: Method, gradient: Oracle, x0: ArrayLike, *, lr: Rate, steps: int, peak_lr: float | None = None
-) -> NDArray[np.float64]:
+) -> Array:
     r"""Any method: $x_{k+1} = (1-s_k) x_k - \eta_k n_k/(\rho_k \sqrt{v_k} + \epsilon)$, by sums over the past.
 
     Args:
@@ -205,20 +205,19 @@ def follow(
     """
     peak = max((_at(lr, k) for k in range(steps)), default=1.0) if peak_lr is None else peak_lr
     decay = method.weight_decay
-    x, g = [np.asarray(x0, np.float64)], []
-    for k in range(steps):
-        newest = np.broadcast_to(np.asarray(gradient(x[-1], k), np.float64), x[-1].shape)
-        g.append(newest + decay.l2(k) * x[-1])
-        history = np.stack(g)
-        step = np.tensordot(method.mixture.weights(k), history, axes=1)
+
+    def step(x: Array, g: Array, k: int) -> Array:
+        direction = np.tensordot(method.mixture.weights(k), g, axes=1)
         if method.second_memory is not None:
-            root = method.root(k, method.second_memory) * np.sqrt(average(method.second_memory, history**2))
-            step = step / (root + method.eps)
-        x.append((1 - decay.shrink(k, _at(lr, k), peak)) * x[-1] - _at(lr, k) * step)
-    return np.stack(x)
+            root = method.root(k, method.second_memory) * np.sqrt(average(method.second_memory, g**2))
+            direction = direction / (root + method.eps)
+        kept: Array = (1 - decay.shrink(k, _at(lr, k), peak)) * x
+        return kept - _at(lr, k) * direction
+
+    return _run(gradient, x0, steps, step, decay.l2)
 
 
-def average(memory: Memory, history: NDArray[np.float64]) -> NDArray[np.float64]:
+def average(memory: Memory, history: Array) -> Array:
     r"""The weighted average $\sum_j w(j,k)\, g_j$ of a history $g_0, \dots, g_k$ along its first axis.
 
     Args:
@@ -233,12 +232,13 @@ def average(memory: Memory, history: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _run(
-    gradient: Oracle, x0: ArrayLike, steps: int, step: Callable[..., NDArray[np.float64]], weight_decay: float
-) -> NDArray[np.float64]:
-    x: list[NDArray[np.float64]] = [np.asarray(x0, np.float64)]
-    g: list[Any] = []
+    gradient: Oracle, x0: ArrayLike, steps: int, step: Callable[[Array, Array, int], Array], l2: Rate = 0.0
+) -> Array:
+    """The iterates of x_{k+1} = step(x_k, (g_0, ..., g_k), k), with an L2 term of the factor `l2` in the gradients."""
+    x: list[Array] = [np.asarray(x0, np.float64)]
+    g: list[Array] = []
     for k in range(steps):
-        g.append(np.broadcast_to(np.asarray(gradient(x[-1], k), np.float64), x[-1].shape) + weight_decay * x[-1])
+        g.append(np.broadcast_to(np.asarray(gradient(x[-1], k), np.float64), x[-1].shape) + _at(l2, k) * x[-1])
         x.append(step(x[-1], np.stack(g), k))
     return np.stack(x)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
+
 Make = Callable[[list[torch.nn.Parameter]], Optimizer]
 Before = Callable[[Any, int], object]
 
@@ -187,9 +187,7 @@ class _Log:
         largest = torch.maximum(x.abs(), after.abs()).to(torch.float64)
         self.resolution.append(8 * torch.finfo(x.dtype).eps * largest.numpy() / lr)
         for key, value in _entries(state):
-            name = (
-                "state[step]" if key == "step" else key
-            )  # usually a counter; the name `step` is used for the steps of x
+            name = "state[step]" if key == "step" else key  # `step`, usually a counter, here means the steps of x
             if (number := _number(value, self.shape)) is not None:
                 self.numbers[name] = number
             elif isinstance(value, Tensor) and value.shape == self.shape and _is_plain(value):

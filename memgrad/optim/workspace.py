@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,11 +18,8 @@ _MANY_SHAPES = 64
 _MANY_CUTS = 256
 
 
-class _Cut(NamedTuple):
-    """Views of parameters and buffers in pieces, valid as long as the tensors stay at the same addresses."""
-
-    place: tuple[Any, ...]
-    pieces: list[tuple[slice, Tensors, tuple[Tensors, ...]]]
+_Piece = tuple[slice, Tensors, tuple[Tensors, ...]]
+"""Views of parameters and their buffers, and their place in the list of all."""
 
 
 class Workspace:
@@ -31,7 +28,7 @@ class Workspace:
     def __init__(self) -> None:
         self._blocks: dict[torch.dtype, Tensor] = {}
         self._views: dict[tuple[torch.dtype, tuple[torch.Size, ...]], Tensors] = {}
-        self._cuts: dict[int, _Cut] = {}
+        self._cuts: dict[int, tuple[Any, list[_Piece]]] = {}  # with the addresses of the tensors, while they stay there
 
     def like(self, tensors: Tensors) -> Tensors:
         """Uninitialized tensors of these shapes and strides."""
@@ -67,14 +64,14 @@ class Workspace:
         # Views are made again only if a tensor has moved: making them takes longer than the step of a small tensor. A
         # view keeps its memory alive, so nothing else can be allocated at its address.
         place = (size, sizes, [[t.data_ptr() for t in tensors] for tensors in lists])
-        cut = self._cuts.get(id(bucket.states[0]))
-        if cut is None or cut.place != place:
+        known, pieces = self._cuts.get(id(bucket.states[0]), (None, []))
+        if known != place:
             if len(self._cuts) >= _MANY_CUTS:
                 self._cuts.clear()
-            cut = _Cut(place, _pieces([_cut(tensors, size) for tensors in lists], size))
-            self._cuts[id(bucket.states[0])] = cut
+            pieces = _pieces([_cut(tensors, size) for tensors in lists], size)
+            self._cuts[id(bucket.states[0])] = place, pieces
         g = _cut(bucket.g, size)
-        for where, x, buffers in cut.pieces:
+        for where, x, buffers in pieces:
             yield Bucket(bucket.k, x, g[where], buffers, bucket.states, bucket.begins)
 
 
@@ -83,8 +80,8 @@ def _cut(tensors: Tensors, size: int) -> Tensors:
     return [part for t in tensors for part in ((t,) if t.numel() <= size else t.view(-1).unsafe_split(size))]
 
 
-def _pieces(lists: list[Tensors], size: int) -> list[tuple[slice, Tensors, tuple[Tensors, ...]]]:
-    """Successive tensors of each list with at most `size` elements in total, and their place in the list."""
+def _pieces(lists: list[Tensors], size: int) -> list[_Piece]:
+    """Successive tensors of each list with at most `size` elements in total."""
     ends, held = [0], 0
     for i, t in enumerate(lists[0]):
         if held and held + t.numel() > size:

@@ -1,6 +1,6 @@
 """The paper as data: its experiments with their settings, its figures, and its claims with their decision rules.
 
-`catalogue` is the table of figures and `verdicts` the table of claims. `settings` and `scales` say what is run;
+`catalogue` reads the table of figures, `verdicts` is the table of claims. `settings` and `scales` say what is run;
 `continuous`, `odes` and `smoothing` run what needs no data, `figures` draws it, and `training_figures` draws training
 from stored rows. `reproduction` does all of it: in `pieces` for several processes, with a `ledger` of what is done and
 the `progress` of the rest; `published` rows, and `data_facts` beside them, stand in for training and data sets.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from memgrad.experiments.results import Results
 from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Verdict, judge_of
-from memgrad.paper.evidence import Evidence, any_run
+from memgrad.paper.evidence import Evidence, any_run, log_ratio
 from memgrad.paper.rules import FAMILY_ERROR, Case, compare, corrected
 from memgrad.paper.scales import POLYADAM
 from memgrad.statistics import LEVEL, Estimate, holm
@@ -36,20 +37,25 @@ def a1(claim: Claim, evidence: Evidence) -> Verdict:
     further correction.
     """
     losses = {name: _last_half(evidence[POLYADAM], name) for name in (*RIVALS, *map(_named, DEGREES))}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pairs = {(p, r): np.log(losses[_named(p)]) - np.log(losses[r]) for p in DEGREES for r in RIVALS}
-    tests = {pair: compare("less", f"loss p={pair[0]} / {pair[1]}, last half", d) for pair, d in pairs.items()}
+    tests = {
+        (p, rival): compare("less", f"loss p={p} / {rival}, last half", log_ratio(losses[_named(p)], losses[rival]))
+        for p in DEGREES
+        for rival in RIVALS
+    }
+    return evidence.decided(claim, **weighed_degrees(tests), first=_first(tests))
+
+
+def weighed_degrees(tests: Mapping[tuple[int, str], Case]) -> dict[str, Any]:
+    """What the tests of all degrees say about the claim, as arguments of a verdict."""
     found = degrees_below_both(tests)
     p_values = [Estimate(p, name=f"p-value p={degree}, corrected") for degree, p in found.items()]
     held = min(found.values()) <= FAMILY_ERROR
-    return evidence.decided(
-        claim,
-        [*p_values, *(case.number for case in tests.values())],
-        held=held,
-        failed=not held and all_above_one(tests),
-        reason=f"the smallest corrected p-value is {min(found.values()):.3g}.",
-        first=_first(tests),
-    )
+    return {
+        "numbers": [*p_values, *(case.number for case in tests.values())],
+        "held": held,
+        "failed": not held and all_above_one(tests),
+        "reason": f"the smallest corrected p-value is {min(found.values()):.3g}.",
+    }
 
 
 def degrees_below_both(tests: Mapping[tuple[int, str], Case]) -> dict[int, float]:
@@ -72,10 +78,7 @@ def _first(tests: Mapping[tuple[int, str], Case]) -> FirstVersion:
     held = bool((known < 1 - LEVEL).any())
     failed = not held and all(any(tests[p, rival].failed for rival in RIVALS) for p in DEGREES)
     smallest = f"{known.min():.3g}" if len(known) else "not known"
-    return FirstVersion(
-        "reproduced" if held else "not reproduced" if failed else "undecided",
-        f"the smallest corrected p-value is {smallest}.",
-    )
+    return FirstVersion.of(held, failed, f"the smallest corrected p-value is {smallest}.")
 
 
 def _two_sided(case: Case) -> float:

@@ -77,6 +77,11 @@ class FirstVersion:
     outcome: Outcome
     reason: str
 
+    @classmethod
+    def of(cls, held: bool, failed: bool, reason: str) -> FirstVersion:
+        """What it says about a claim of the paper that was shown to hold, or to fail, or neither."""
+        return cls("reproduced" if held else "not reproduced" if failed else "undecided", reason)
+
 
 @final
 @dataclass(frozen=True)
@@ -154,9 +159,9 @@ class Verdict:
         return f"{self.claim.id} {self.outcome}: {self.reason} {numbers}. {self.scale}."
 
 
-def number(name: str, value: float, low: float | None = None, high: float | None = None) -> Estimate:
-    """A named estimate; without ends it is exact, or its interval is unknown."""
-    low, high = (math.nan if end is None else end for end in (low, high))
+def number(name: str, value: float | None, low: float | None = None, high: float | None = None) -> Estimate:
+    """A named estimate; without ends it is exact, or its interval is unknown. None is a value that is not finite."""
+    value, low, high = (math.nan if each is None else each for each in (value, low, high))
     return Estimate(value, low, high, name=name)
 
 

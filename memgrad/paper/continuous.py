@@ -15,6 +15,7 @@ from memgrad.paper.progress import stage
 from memgrad.paper.settings import (
     AmplificationSettings,
     ConstantNoiseSettings,
+    PairSettings,
     QuadraticNoiseSettings,
     SecondMomentsSettings,
     TimeWarpSettings,
@@ -64,9 +65,7 @@ class Amplification:
         return table
 
 
-def hb_amplification(
-    settings: AmplificationSettings | None = None, *, progress: Progress | None = None
-) -> Amplification:
+def hb_amplification(settings: AmplificationSettings, *, progress: Progress | None = None) -> Amplification:
     """Run Fig. HB_amplification: a path of each equation, the means of many, and the exact expected losses.
 
     Example:
@@ -74,9 +73,8 @@ def hb_amplification(
         >>> found.t[[0, 1, -1]], found.nesterov.x.shape
         (array([0. , 0.1, 2. ]), (21, 2))
     """
-    settings = AmplificationSettings() if settings is None else settings
     objective = Quadratic(settings.spectrum)
-    equations = contenders(settings.degree, settings.viscosity, objective, settings.sigma)
+    equations = contenders(settings, objective, settings.sigma)
     t = _record_times(settings.end, max(settings.dt, settings.ensemble_dt))
     drawn = simulate_together(
         equations,
@@ -118,7 +116,7 @@ def exact_loss(equation: SecondOrder, t: Array, x0: tuple[float, ...]) -> Array:
     """The exact expected loss of an equation on a quadratic whose minimum is 0, at times t.
 
     Example:
-        >>> _, nesterov = contenders(3.0, 3.0, Quadratic((0.04, 0.01)), 0.02)
+        >>> _, nesterov = contenders(PairSettings(), Quadratic((0.04, 0.01)), 0.02)
         >>> exact_loss(nesterov, np.array([0.0, 50.0, 100.0, 300.0]), (1.0, 1.0)).round(5)
         array([0.025  , 0.00247, 0.00494, 0.01498])
     """
@@ -159,7 +157,7 @@ class TimeWarping:
         return {"t": self.t} | {f"{name}{i + 1}": getattr(self, name)[:, i] for name in parts for i in range(d)}
 
 
-def time_warping(settings: TimeWarpSettings | None = None, *, progress: Progress | None = None) -> TimeWarping:
+def time_warping(settings: TimeWarpSettings, *, progress: Progress | None = None) -> TimeWarping:
     r"""Run Fig. timewarp: linear memory sped up by $\tau = t^2/8$ is Nesterov's equation; with noise it is not.
 
     With noise the two cannot be identical: the warp turns a Brownian motion in $\tau$ into one in $t$ with a volatility
@@ -170,14 +168,11 @@ def time_warping(settings: TimeWarpSettings | None = None, *, progress: Progress
         >>> found.distance < 1e-8
         True
     """
-    settings = TimeWarpSettings() if settings is None else settings
     objective = Quadratic(settings.spectrum)
     t = _record_times(settings.end, settings.dt)
-    memory_x, warped_x, nesterov_x = warped_solutions(
-        objective, settings.x0, t, degree=settings.degree, viscosity=settings.viscosity
-    )
+    memory_x, warped_x, nesterov_x = warped_solutions(settings, objective, t)
     noisy = simulate_together(
-        contenders(settings.degree, settings.viscosity, objective, settings.sigma),
+        contenders(settings, objective, settings.sigma),
         t,
         settings.x0,
         paths=1,
@@ -191,24 +186,22 @@ def time_warping(settings: TimeWarpSettings | None = None, *, progress: Progress
     return TimeWarping(settings, t, memory_x, nesterov_x, warped_x, *paths)
 
 
-def warped_solutions(
-    objective: Objective, x0: tuple[float, ...], t: Array, *, degree: float, viscosity: float
-) -> tuple[Array, Array, Array]:
+def warped_solutions(settings: TimeWarpSettings, objective: Objective, t: Array) -> tuple[Array, Array, Array]:
     r"""Without noise: memory at times t, memory at times $\tau(t)$, and the heavy ball at times t.
 
     Example:
-        >>> from memgrad.problems.objectives import LogCosh
-        >>> _, warped, nesterov = warped_solutions(LogCosh(), (1.0,), np.arange(9.0), degree=2.0, viscosity=3.0)
+        >>> from memgrad.problems.objectives import Quartic
+        >>> _, warped, nesterov = warped_solutions(TimeWarpSettings(), Quartic(), np.arange(9.0))
         >>> bool(np.abs(warped - nesterov).max() < 1e-8)
         True
     """
-    tau = time_warp(Polynomial(degree)).memory_time(t)
+    tau = time_warp(Polynomial(settings.degree)).memory_time(t)
     both = np.unique(np.concatenate([t, tau]))
     # Tighter than the library's tightest setting, because 1e-8 is claimed over some hundred oscillations.
     tight = (1e-12, 1e-14)
-    memory_flow, nesterov_flow = contenders(degree, viscosity, objective, 0.0)
-    memory = solve(memory_flow, both, x0, method="DOP853", tolerances=tight)
-    nesterov = solve(nesterov_flow, t, x0, method="DOP853", tolerances=tight)
+    memory_flow, nesterov_flow = contenders(settings, objective, 0.0)
+    memory = solve(memory_flow, both, settings.x0, method="DOP853", tolerances=tight)
+    nesterov = solve(nesterov_flow, t, settings.x0, method="DOP853", tolerances=tight)
     if not (memory.success and nesterov.success):
         raise ArithmeticError(f"the equations could not be solved: {memory.message} {nesterov.message}")
     return memory.x[np.searchsorted(both, t)], memory.x[np.searchsorted(both, tau)], nesterov.x
@@ -241,36 +234,25 @@ class Velocities:
         return table
 
 
-def verif_noise(settings: ConstantNoiseSettings | None = None, *, progress: Progress | None = None) -> Velocities:
-    """Run Fig. verif_noise: mean and standard deviation of the velocities under a constant gradient.
+def velocities(
+    settings: ConstantNoiseSettings | QuadraticNoiseSettings, *, progress: Progress | None = None
+) -> Velocities:
+    """Run Figs. verif_noise and verif_noise_quadratic: mean and standard deviation of the velocities.
 
     Example:
-        >>> found = verif_noise(ConstantNoiseSettings(runs=10, dt=0.1))
+        >>> found = velocities(ConstantNoiseSettings(runs=10, dt=0.1))
         >>> found.nesterov.exact_mean[-1], found.nesterov.exact_sd[-1].round(3)  # -t/4 and 10 sqrt(t/7) at t = 5
         (np.float64(-1.25), np.float64(8.452))
-    """
-    settings = ConstantNoiseSettings() if settings is None else settings
-    return _velocities(settings, ConstantGradient((settings.gradient,)), 0.0, progress)
-
-
-def verif_noise_quadratic(
-    settings: QuadraticNoiseSettings | None = None, *, progress: Progress | None = None
-) -> Velocities:
-    """Run Fig. verif_noise_quadratic: mean and standard deviation of the velocities on a quadratic.
-
-    Example:
-        >>> found = verif_noise_quadratic(QuadraticNoiseSettings(runs=10, dt=0.1))
+        >>> found = velocities(QuadraticNoiseSettings(runs=10, dt=0.1))
         >>> bool(found.nesterov.exact_sd[-1] > 5 * found.memory.exact_sd[-1])
         True
     """
-    settings = QuadraticNoiseSettings() if settings is None else settings
-    return _velocities(settings, Quadratic((settings.curvature,)), settings.x0, progress)
-
-
-def _velocities(
-    settings: ConstantNoiseSettings | QuadraticNoiseSettings, objective: Objective, x0: float, progress: Progress | None
-) -> Velocities:
-    equations = contenders(settings.degree, settings.viscosity, objective, settings.sigma)
+    objective: Objective
+    if isinstance(settings, QuadraticNoiseSettings):
+        objective, x0 = Quadratic((settings.curvature,)), settings.x0
+    else:
+        objective, x0 = ConstantGradient((settings.gradient,)), 0.0
+    equations = contenders(settings, objective, settings.sigma)
     t = _record_times(settings.end, settings.dt)[1:]  # the velocity of memory has no finite variance at 0
     ensembles = simulate_together(
         equations,
@@ -323,7 +305,7 @@ class SecondMoments:
         }
 
 
-def quadratic_variance(settings: SecondMomentsSettings | None = None) -> SecondMoments:
+def quadratic_variance(settings: SecondMomentsSettings) -> SecondMoments:
     """Compute Fig. quadratic_variance: the exact second moments on a quadratic.
 
     Example:
@@ -331,8 +313,7 @@ def quadratic_variance(settings: SecondMomentsSettings | None = None) -> SecondM
         >>> bool(np.allclose(found.memory, found.memory_exact, rtol=1e-6))
         True
     """
-    settings = SecondMomentsSettings() if settings is None else settings
-    memory, nesterov = contenders(settings.degree, settings.viscosity, Quadratic((settings.curvature,)), settings.sigma)
+    memory, nesterov = contenders(settings, Quadratic((settings.curvature,)), settings.sigma)
     t = np.linspace(0, settings.end, 401)[1:]
     return SecondMoments(
         settings=settings,
@@ -350,7 +331,7 @@ def velocity_variance(settings: SecondMomentsSettings, t: Array) -> Array:
         >>> velocity_variance(SecondMomentsSettings(), np.array([20.0])).round(7)
         array([2.4975628])
     """
-    _, nesterov = contenders(settings.degree, settings.viscosity, Quadratic((settings.curvature,)), settings.sigma)
+    _, nesterov = contenders(settings, Quadratic((settings.curvature,)), settings.sigma)
     return moments(nesterov, t, settings.x0).var_v[:, 0]
 
 
@@ -361,18 +342,17 @@ def _raw(equation: SecondOrder, t: Array, x0: float, method: str) -> Array:
     return np.stack([found.var_x[:, 0] + x**2, found.cov_xv[:, 0, 0] + x * v, found.var_v[:, 0] + v**2], axis=1)
 
 
-def contenders(degree: float, viscosity: float, objective: Objective, sigma: float) -> tuple[MemoryFlow, HeavyBallFlow]:
+def contenders(settings: PairSettings, objective: Objective, sigma: float) -> tuple[MemoryFlow, HeavyBallFlow]:
     """MG-SDE and the heavy ball's SDE with the same noise; without noise, the ODEs.
 
     Example:
-        >>> print(*contenders(3.0, 3.0, Quadratic((1.0,)), 0.5), sep="; ")
+        >>> print(*contenders(PairSettings(), Quadratic((1.0,)), 0.5), sep="; ")
         MG-SDE(poly:3), noise 0.5; HB-SDE(3/t), noise 0.5
     """
-    gradient = objective.gradient
-    hessian = objective.hessian(np.zeros(objective.dimension))
+    gradient, hessian = objective.gradient, objective.hessian(np.zeros(objective.dimension))
     return (
-        MemoryFlow(Polynomial(degree), gradient=gradient, noise=sigma, hessian=hessian),
-        HeavyBallFlow(Polynomial(viscosity), gradient=gradient, noise=sigma, hessian=hessian),
+        MemoryFlow(Polynomial(settings.degree), gradient=gradient, noise=sigma, hessian=hessian),
+        HeavyBallFlow(Polynomial(settings.viscosity), gradient=gradient, noise=sigma, hessian=hessian),
     )
 
 

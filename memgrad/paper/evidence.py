@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
 from memgrad.kinds import Array
-from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
+from memgrad.paper.claims import Claim, FirstVersion, Verdict
 from memgrad.paper.rules import BY_HEART, LEAST_SHARE, Case, Finding, Kind, Status, compare, decided
 from memgrad.paper.scales import Scale, tuning_of
 from memgrad.statistics import Estimate, paired_difference
@@ -91,8 +91,7 @@ class Evidence:
 
     def compared(self, kind: Kind, name: str, experiment: str, method: str, reference: str) -> Case:
         """A comparison of the final losses of two methods in one experiment."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            differences = np.log(self.final(experiment, method)) - np.log(self.final(experiment, reference))
+        differences = log_ratio(self.final(experiment, method), self.final(experiment, reference))
         return self.of(experiment, compare(kind, name, differences))
 
     def of(self, experiment: str, case: Case) -> Case:
@@ -111,11 +110,9 @@ class Evidence:
             reason: A remark to add.
             reported: Further numbers, which do not decide.
         """
-        found = weighed(cases)
-        numbers, said = [*found.pop("numbers"), *reported], found.pop("reason")
-        return self.decided(
-            claim, numbers, reason=" ".join(filter(None, [said, reason])), first=first_version(cases), **found
-        )
+        found = weighed(cases, reported)
+        found["reason"] = " ".join(filter(None, [found["reason"], reason]))
+        return self.decided(claim, first=first_version(cases), **found)
 
     def decided(
         self,
@@ -155,6 +152,12 @@ def any_run(results: Results) -> Run:
     return next(iter(results.planned.values()))
 
 
+def log_ratio(above: ArrayLike, below: ArrayLike) -> Array:
+    """The logarithms of ratios of losses; infinite where one of the two runs diverged, and nan where both did."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(above) - np.log(below))
+
+
 def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Estimate:
     """The ratio of paired positive numbers, with the interval of the mean of its logarithm.
 
@@ -192,16 +195,17 @@ def regime_of(results: Results, experiment: str) -> tuple[str, bool]:
 ORDER: tuple[Status, ...] = get_args(Status)
 
 
-def weighed(cases: Sequence[Case]) -> dict[str, Any]:
+def weighed(cases: Sequence[Case], reported: Sequence[Estimate] = ()) -> dict[str, Any]:
     """What comparisons say about a claim, as arguments of a verdict; the decisive ones come first.
 
-    All that speak for their data sets must be supported, and one that is contradicted is enough to fail.
+    All that speak for their data sets must be supported, and one that is contradicted is enough to fail. What is only
+    `reported` comes last.
     """
     findings = decided(cases)
     order = sorted(range(len(cases)), key=lambda i: ORDER.index(findings[i].status))
     statuses = {each.status for each in findings} - {"another regime"}
     return {
-        "numbers": [cases[i].number for i in order],
+        "numbers": [*(cases[i].number for i in order), *reported],
         "held": statuses == {"supported"},
         "failed": "contradicted" in statuses,
         "reason": counted(findings),
@@ -228,5 +232,4 @@ def first_version(cases: Sequence[Case]) -> FirstVersion:
     parts = [f"{held} of {len(cases)} comparisons hold"]
     parts += [f"{failed} {'fails' if failed == 1 else 'fail'}"] if failed else []
     parts += [f"{open_} {'is' if open_ == 1 else 'are'} open"] if open_ else []
-    outcome: Outcome = "not reproduced" if failed else "reproduced" if held == len(cases) else "undecided"
-    return FirstVersion(outcome, ", ".join(parts) + ".")
+    return FirstVersion.of(held == len(cases), failed > 0, ", ".join(parts) + ".")

@@ -22,8 +22,7 @@ from memgrad.paper.continuous import (
     hb_amplification,
     quadratic_variance,
     time_warping,
-    verif_noise,
-    verif_noise_quadratic,
+    velocities,
 )
 from memgrad.paper.odes import momentum_and_memory_odes
 from memgrad.paper.progress import stage
@@ -173,14 +172,14 @@ def time_warp(settings: TimeWarpSettings, progress: Progress | None) -> Picture:
 
 def constant_noise(settings: ConstantNoiseSettings, progress: Progress | None) -> Picture:
     """Fig. verif_noise, and below it means and variances up to a later time, where the text can be seen."""
-    result = verif_noise(settings, progress=stage(progress, 0, 2))
-    later = verif_noise(dataclasses.replace(settings, end=settings.later), progress=stage(progress, 1, 2))
+    result = velocities(settings, progress=stage(progress, 0, 2))
+    later = velocities(dataclasses.replace(settings, end=settings.later), progress=stage(progress, 1, 2))
     return _velocities(result, later)
 
 
 def quadratic_noise(settings: QuadraticNoiseSettings, progress: Progress | None) -> Picture:
     """Fig. verif_noise_quadratic."""
-    return _velocities(verif_noise_quadratic(settings, progress=progress))
+    return _velocities(velocities(settings, progress=progress))
 
 
 def _velocities(result: Velocities, later: Velocities | None = None) -> Picture:

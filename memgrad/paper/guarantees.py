@@ -192,14 +192,9 @@ def _master_ratio(problem: _Problem, rng: np.random.Generator) -> float:
         lambdas.append(float(share) * (lambdas[-1] + 1))
     big = problem.objective.L
     lr = float(rng.choice([1.0, 0.3])) / big
-    true = family_loss(lambdas, lr, *_along_axes(problem), problem.sigma)
-    return _ratio(true, discrete_master(lambdas=lambdas, lr=lr, smoothness=big, **problem.facts()))
-
-
-def _along_axes(problem: _Problem) -> tuple[Array, Array]:
-    """The eigenvalues, and the start in the coordinates of the eigenvectors."""
     spectrum, axes = np.linalg.eigh(problem.hessian)
-    return np.asarray(spectrum), np.asarray(axes.T @ problem.x0)
+    true = family_loss(lambdas, lr, spectrum, axes.T @ problem.x0, problem.sigma)
+    return _ratio(true, discrete_master(lambdas=lambdas, lr=lr, smoothness=big, **problem.facts()))
 
 
 def family_loss(lambdas: list[float], lr: float, spectrum: Array, x0: Array, sigma: float) -> Array:

@@ -77,7 +77,7 @@ class Odes:
         }
 
 
-def momentum_and_memory_odes(settings: OdesSettings | None = None, *, progress: Progress | None = None) -> Odes:
+def momentum_and_memory_odes(settings: OdesSettings, *, progress: Progress | None = None) -> Odes:
     """Solve the equations of App. F: momentum with viscosity 1/t to 4/t, memory t to t^4, and the exponential ones.
 
     Example:
@@ -85,7 +85,6 @@ def momentum_and_memory_odes(settings: OdesSettings | None = None, *, progress: 
         >>> [each.label for each in momentum_and_memory_odes(short).descents]
         ['HB 3/t', 'HB exponential', 'MG t^3', 'MG exponential']
     """
-    settings = OdesSettings() if settings is None else settings
     objective = Quadratic(settings.spectrum)
     names = {1.0: "constant", 2.0: "linear", 3.0: "quadratic", 4.0: "cubic"}
     chosen: list[tuple[str, float | None, Memory]] = [

@@ -17,10 +17,11 @@ import numpy as np
 
 from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
-from memgrad.paper.adaptive import DEGREES, RIVALS, all_above_one, degrees_below_both
-from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict
+from memgrad.paper.adaptive import DEGREES, RIVALS, weighed_degrees
+from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict, number
 from memgrad.paper.evidence import EXAMPLES, weighed
-from memgrad.paper.rules import FAMILY_ERROR, LEAST_SHARE, Case, Kind, inside, recompare
+from memgrad.paper.losses import weighed_accuracies
+from memgrad.paper.rules import LEAST_SHARE, Case, Kind, recompare
 from memgrad.paper.scales import POLYADAM, scales
 from memgrad.paper.step_sizes import share_case
 from memgrad.statistics import Estimate, t_quantile
@@ -95,21 +96,21 @@ class _Retest:
         claim = Claim(*(self.published[name] for name in ("id", "where", "statement", "rule")))
         first = FirstVersion(self.published["outcome"], self.published["reason"])
         common = {"scale": self.published["scale"], "seeds": tuple(self.published["seeds"])}
-        special = {"A1": self._a1, "R10": self._r10}
-        if claim.id in special:
-            return replace(special[claim.id](claim, **common), first=first)
-        cases = [self._case(number, place) for place, number in enumerate(self._numbers)]
-        found = weighed(cases)
-        numbers, findings = [*found.pop("numbers"), *self._reported], tuple(found.pop("findings"))
-        return replace(claim.verdict(numbers, **found, **common), findings=findings, first=first)
+        found = {"A1": self._a1, "R10": self._r10}.get(claim.id, self._compared)()
+        findings = tuple(found.pop("findings", ()))
+        return replace(claim.verdict(**found, **common), findings=findings, first=first)
+
+    def _compared(self) -> dict[str, Any]:
+        return weighed([self._case(number, place) for place, number in enumerate(self._numbers)], self._reported)
 
     @property
     def _numbers(self) -> list[Estimate]:
-        return [_estimate(each, self._seeds(each["name"])) for each in self.published["numbers"] if _decides(each)]
+        numbers = [number(**each) for each in self.published["numbers"] if _decides(each)]
+        return [replace(each, n=self._seeds(each.name)) for each in numbers]
 
     @property
     def _reported(self) -> list[Estimate]:
-        return [_estimate(each, 0) for each in self.published["numbers"] if not _decides(each)]
+        return [number(**each) for each in self.published["numbers"] if not _decides(each)]
 
     def _experiment(self, name: str) -> str:
         """The experiment that a number is of; for a difference of two settings, that in full batch."""
@@ -145,17 +146,12 @@ class _Retest:
             case = Case(number, place >= failed + still_open, place < failed, tested=claim in kinds)
         return replace(case, regime=self._regime(experiment))
 
-    def _r10(self, claim: Claim, **common: Any) -> Verdict:
-        low, high = 0.68, 0.74
+    def _r10(self) -> dict[str, Any]:
         numbers = self._numbers
         speaking = [each for each in numbers if not self._regime(self._experiment(each.name))]
-        best = max(speaking, key=lambda each: each.value)
-        held, failed = inside(best, low, high)
-        reason = f"the best accuracy is {best.value:.3f}."
-        others = [each for each in numbers if each is not best]
-        return claim.verdict([best, *others], held=held, failed=failed, reason=reason, **common)
+        return weighed_accuracies(numbers, speaking=speaking)
 
-    def _a1(self, claim: Claim, **common: Any) -> Verdict:
+    def _a1(self) -> dict[str, Any]:
         ratios = {each.name: each for each in self._numbers if each.name.startswith("loss p=")}
         tests = {}
         for degree in DEGREES:
@@ -163,26 +159,13 @@ class _Retest:
                 number = ratios[f"loss p={degree} / {rival}, last half"]
                 known = number.has_interval
                 tests[degree, rival] = recompare("less", number) if known else Case(number, False, False, tested=True)
-        found = degrees_below_both(tests)
-        held = min(found.values()) <= FAMILY_ERROR
-        return claim.verdict(
-            [*(Estimate(p, name=f"p-value p={degree}, corrected") for degree, p in found.items()), *ratios.values()],
-            held=held,
-            failed=not held and all_above_one(tests),
-            reason=f"the smallest corrected p-value is {min(found.values()):.3g}.",
-            **common,
-        )
+        return weighed_degrees(tests)
 
 
 def outcome_counts(verdicts: Sequence[Verdict | FirstVersion]) -> dict[Outcome, int]:
     """The number of verdicts with each outcome."""
     outcomes: tuple[Outcome, ...] = ("reproduced", "not reproduced", "undecided")
     return {each: sum(verdict.outcome == each for verdict in verdicts) for each in outcomes}
-
-
-def _estimate(published: Mapping[str, Any], n: int) -> Estimate:
-    value, low, high = (np.nan if published[end] is None else published[end] for end in ("value", "low", "high"))
-    return Estimate(value, low, high, n, published["name"])
 
 
 def _decides(published: Mapping[str, Any]) -> bool:

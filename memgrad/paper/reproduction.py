@@ -245,7 +245,7 @@ class _Reproducing:
         names = in_training_order(needed(self._wanted), self._scale.name)
         if self._engine is None or not names:
             for name in names:
-                self._take(name, experiment(name, self._scale.name))
+                self._take(name)
             return
         engine = self._engine()
         try:
@@ -270,8 +270,9 @@ class _Reproducing:
             return
         self._complete(name, spec, results_of(spec, self._store), outcome.trained)
 
-    def _take(self, name: str, spec: Spec) -> None:
+    def _take(self, name: str) -> None:
         """Take an experiment from the store if it is complete; no data set is loaded."""
+        spec = experiment(name, self._scale.name)
         results = stored_results(spec, self._store)
         if results is None or not results.finished:
             there = 0 if results is None else len(results.rows.runs)
@@ -339,7 +340,7 @@ class _Reproducing:
         skipped = dict(self._skipped)
         for name in needed(others):
             if name not in self._results and name not in self._skipped:
-                self._take(name, experiment(name, self._scale.name))
+                self._take(name)
         self._skipped = skipped
         for name in others:
             needs = needs_of(name)

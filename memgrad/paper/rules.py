@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, final
 
@@ -97,13 +98,7 @@ def p_values(kind: Kind, mean: ArrayLike, error: ArrayLike, n: int) -> tuple[Arr
     "not less" and "not more" are supported by a ratio within the margin on the side that matters, and "equal" by one
     within it on both sides. "equal" is contradicted on either side, which is two tries: its p-value is doubled.
     """
-
-    def below(border: float = 0.0) -> Array:
-        return p_below(mean, error, n, border)
-
-    def above(border: float = 0.0) -> Array:
-        return p_above(mean, error, n, border)
-
+    below, above = partial(p_below, mean, error, n), partial(p_above, mean, error, n)
     if kind == "less":
         return below(), above()
     if kind == "more":

@@ -78,7 +78,7 @@ def scales() -> Mapping[str, Scale]:
         {'quick': False, 'laptop': True, 'workstation': True, 'paper': True}
     """
     return MappingProxyType(
-        {name: Scale(name, each["about"], each["decides"]) for name, each in _read("scales.toml").items()},
+        {name: Scale(name, each["about"], each["decides"]) for name, each in read_table("scales.toml").items()},
     )
 
 
@@ -102,7 +102,7 @@ def experiment(name: str, scale: str = "paper") -> Spec:
     known("experiment", name, EXPERIMENTS)
     known("scale", scale, scales())
     data = _at_the_papers_scale(name)
-    changes = dict(_read("scales.toml")[scale].get(name, {}))
+    changes = dict(read_table("scales.toml")[scale].get(name, {}))
     step_sizes, tuning = dict(changes.pop("lr", {})), changes.pop("tuning", None)
     when = {key: changes.pop(key) for key in ("times", "gradient_examples", "loss_examples") if key in changes}
     data["evaluate"] = {**data["evaluate"], **when}
@@ -151,13 +151,13 @@ def in_training_order(names: Iterable[str], scale: str) -> tuple[str, ...]:
         >>> in_training_order(["autoencoder-mini", "mlp-mini"], "workstation")
         ('mlp-mini', 'autoencoder-mini')
     """
-    first = [name for name in _read("scales.toml")[scale] if name in EXPERIMENTS]
+    first = [name for name in read_table("scales.toml")[scale] if name in EXPERIMENTS]
     return tuple(sorted(names, key=lambda name: first.index(name) if name in first else len(first)))
 
 
 def _at_the_papers_scale(name: str) -> dict[str, Any]:
     """An experiment as plain data: the common part, its problem and its setting, the later overriding the earlier."""
-    table = _read("experiments.toml")
+    table = read_table("experiments.toml")
     problem, _, setting = name.rpartition("-")
     own = table[name] if name == POLYADAM else {**table[problem], **table[problem][setting]}
     return {"name": name, **table["common"], **{key: own[key] for key in own if key not in SETTINGS}}
@@ -177,5 +177,6 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
 
 
 @cache
-def _read(file: str) -> Mapping[str, Any]:
+def read_table(file: str) -> Mapping[str, Any]:
+    """The content of a TOML file of this folder."""
     return MappingProxyType(tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8")))

@@ -58,7 +58,7 @@ class Smoothing:
         return table
 
 
-def p_verification(settings: SmoothingSettings | None = None, *, progress: Progress | None = None) -> Smoothing:
+def p_verification(settings: SmoothingSettings, *, progress: Progress | None = None) -> Smoothing:
     r"""Run Fig. p_verification: $u_k = b_k u_{k-1} + (1-b_k) g_k$, $x_{k+1} = x_k - \eta u_k$ for each memory.
 
     Run number i of every memory gets the same noise, so that differences between memories are not due to chance.
@@ -68,7 +68,6 @@ def p_verification(settings: SmoothingSettings | None = None, *, progress: Progr
         >>> bool(np.all(np.diff(found.roughness.mean(axis=1)) > 0))  # linear memory is the smoothest
         True
     """
-    settings = SmoothingSettings() if settings is None else settings
     memories = [Memory.parse(text) for text in settings.memories]
     objective = Quartic(settings.coefficients)
     rng = np.random.default_rng(settings.seed)
@@ -79,10 +78,8 @@ def p_verification(settings: SmoothingSettings | None = None, *, progress: Progr
     for k in range(steps):
         # One draw for all memories, by broadcasting.
         g = objective.gradient(x[k]) + settings.sigma * rng.standard_normal((runs, d))
-        b, fresh = (
-            np.array([number(k) for number in numbers])[:, None, None]
-            for numbers in ([memory.decay for memory in memories], [memory.fresh for memory in memories])
-        )
+        b = np.array([memory.decay(k) for memory in memories])[:, None, None]
+        fresh = np.array([memory.fresh(k) for memory in memories])[:, None, None]
         u = b * u + fresh * g
         x[k + 1] = x[k] - settings.lr * u
         if progress is not None and k % 100 == 0:

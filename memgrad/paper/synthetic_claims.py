@@ -145,7 +145,7 @@ def expected_losses() -> ExpectedLosses:
     """The exact expected losses of both equations of Fig. HB_amplification."""
     settings = AmplificationSettings()
     t = np.linspace(0, settings.end, 6001)[1:]
-    equations = contenders(settings.degree, settings.viscosity, Quadratic(settings.spectrum), settings.sigma)
+    equations = contenders(settings, Quadratic(settings.spectrum), settings.sigma)
     memory, nesterov = (exact_loss(each, t, settings.x0) for each in equations)
     return ExpectedLosses(t, memory, nesterov, f"sigma = {settings.sigma:g}, exact moments, T = {settings.end:g}")
 
@@ -192,9 +192,7 @@ def warp_distances() -> dict[str, float]:
     problems: dict[str, Objective] = {"quadratic": Quadratic(settings.spectrum), "quartic": Quartic()}
     distances = {}
     for name, objective in problems.items():
-        _, warped, nesterov = warped_solutions(
-            objective, settings.x0, t, degree=settings.degree, viscosity=settings.viscosity
-        )
+        _, warped, nesterov = warped_solutions(settings, objective, t)
         distances[name] = float(np.linalg.norm(warped - nesterov, axis=1).max())
     return distances
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from memgrad.problems import passes
-from memgrad.problems.problem import Pair, Problem
+from memgrad.problems.passes import Pair
+from memgrad.problems.problem import Problem
 from memgrad.problems.report import Finding, Report
 from memgrad.user_code import EndedProcessError, contained
 
@@ -44,45 +45,33 @@ def check_problem(problem: Problem) -> Report:
     """
     subject = _Subject(problem)
     findings: list[Finding] = []
-    bad: set[str] = set()
-    for check in _CHECKS:
-        missing = [name for name in check.needs if name in bad]
-        finding = Finding(check.name, "skipped", f"needs {', '.join(missing)}") if missing else _try(check, subject)
-        if finding.status != "passed":
-            bad.add(check.name)
-        findings.append(finding)
+    for name, (check, needs) in _CHECKS.items():
+        bad = {finding.check for finding in findings if finding.status != "passed"}
+        missing = ", ".join(each for each in needs if each in bad)
+        findings.append(Finding(name, "skipped", f"needs {missing}") if missing else _try(name, check, subject))
     return Report(problem.name, tuple(findings))
 
 
-@dataclass(frozen=True)
-class _Check:
-    name: str
-    run: Callable[[_Subject], str]
-    needs: tuple[str, ...] = ()
-
-
-def _try(check: _Check, subject: _Subject) -> Finding:
+def _try(name: str, check: Callable[[_Subject], str], subject: _Subject) -> Finding:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with contained():
-                return Finding(check.name, "passed", check.run(subject))
+                return Finding(name, "passed", check(subject))
     except _Fault as fault:
-        return Finding(check.name, "failed", str(fault))
+        return Finding(name, "failed", str(fault))
     except Exception as error:  # whatever the author's code raises is a finding
         cause = error.__cause__ if isinstance(error, EndedProcessError) and error.__cause__ is not None else error
         where = traceback.extract_tb(cause.__traceback__)[-1]
         kind = "warned" if isinstance(error, Warning) else "raised"
+        one_line = " ".join(str(error).split())[:500]
+        inputs, targets = map(_describe, subject.batch)
         return Finding(
-            check.name,
+            name,
             "failed",
-            f"{subject.doing} {kind} {type(cause).__name__}: {_one_line(error)} ({where.filename}:{where.lineno}). "
-            f"{subject.shapes()}",
+            f"{subject.doing} {kind} {type(cause).__name__}: {one_line} ({where.filename}:{where.lineno}). "
+            f"Inputs were {inputs}, targets {targets}.",
         )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:500]
 
 
 @dataclass
@@ -98,8 +87,7 @@ class _Subject:
 
     @property
     def batch(self) -> Pair:
-        rows = min(self.problem.batch_size, self.problem.examples, 64)
-        return self.problem.train[0][:rows], self.problem.train[1][:rows]
+        return _head(self.problem.train, min(self.problem.batch_size, 64))
 
     @cached_property
     def precise(self) -> _Subject:
@@ -115,14 +103,9 @@ class _Subject:
         self.doing = "the loss of a batch"
         return self.problem.batch_loss(self.parameters, *(pair or self.batch))
 
-    def shapes(self) -> str:
-        """What the author needs to know when the model or the loss raises an error."""
-        inputs, targets = self.batch
-        return f"Inputs were {_describe(inputs)}, targets {_describe(targets)}."
 
-
-def _head(pair: Pair) -> Pair:
-    return pair[0][:ROWS], pair[1][:ROWS]
+def _head(pair: Pair, rows: int = ROWS) -> Pair:
+    return pair[0][:rows], pair[1][:rows]
 
 
 def _describe(tensor: Tensor) -> str:
@@ -153,10 +136,7 @@ def _data(subject: _Subject) -> str:
 def _initialization(subject: _Subject) -> str:
     problem = subject.problem
     subject.doing = "make_model"
-    before = torch.random.get_rng_state()
     first, again, other = (problem.initial_parameters(seed) for seed in (SEED, SEED, SEED + 1))
-    if not torch.equal(before, torch.random.get_rng_state()):
-        raise _Fault("make_model changed the state of torch's random generator: do not seed it there.")
     if not first:
         raise _Fault("the model has no parameters: register its tensors as torch.nn.Parameter.")
     for name, p in first.items():
@@ -347,17 +327,18 @@ def _metrics(subject: _Subject) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in found.items())
 
 
-_CHECKS = (
-    _Check("data", _data),
-    _Check("initialization", _initialization),
-    _Check("loss", _loss, ("data", "initialization")),
-    _Check("targets", _targets, ("loss",)),
-    _Check("determinism", _determinism, ("loss",)),
-    _Check("state", _state, ("loss",)),
-    _Check("precision", _precision, ("loss", "determinism")),
-    _Check("mean", _mean, ("precision", "determinism", "state")),
-    _Check("chunks", _chunks, ("mean", "targets")),
-    _Check("gradient", _gradient, ("precision", "determinism", "state")),
-    _Check("metrics", _metrics, ("loss", "targets", "determinism", "state")),
-    _Check("stacked", _stacked, ("gradient", "chunks", "metrics")),
-)
+_CHECKS: dict[str, tuple[Callable[[_Subject], str], tuple[str, ...]]] = {
+    "data": (_data, ()),
+    "initialization": (_initialization, ()),
+    "loss": (_loss, ("data", "initialization")),
+    "targets": (_targets, ("loss",)),
+    "determinism": (_determinism, ("loss",)),
+    "state": (_state, ("loss",)),
+    "precision": (_precision, ("loss", "determinism")),
+    "mean": (_mean, ("precision", "determinism", "state")),
+    "chunks": (_chunks, ("mean", "targets")),
+    "gradient": (_gradient, ("precision", "determinism", "state")),
+    "metrics": (_metrics, ("loss", "targets", "determinism", "state")),
+    "stacked": (_stacked, ("gradient", "chunks", "metrics")),
+}
+"""The checks by name, in their order, and the checks that must pass before each."""

@@ -6,7 +6,7 @@ last, products need no copies and functions of the units, such as softmax, run a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from memgrad.problems.models import ACTIVATIONS
-
-Parameters = Mapping[str, Tensor]
+from memgrad.problems.passes import Parameters
 
 WIDE = 128
 """The smallest batch for which an explicit softmax is faster than torch's, which is tuned for small ones."""

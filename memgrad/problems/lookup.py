@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from memgrad import user_code
@@ -17,18 +17,11 @@ if TYPE_CHECKING:
 
     from memgrad.problems.problem import Problem
 
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "covtype-softmax": "covtype_softmax",
-        "mnist-autoencoder": "mnist_autoencoder",
-        "fashion-mlp": "fashion_mlp",
-        "cifar10-cnn": "cifar10_cnn",
-        "least-squares": "least_squares",
-        "logistic": "logistic",
-        "char-transformer": "char_transformer",
-    }
+NAMES = (
+    *("covtype-softmax", "mnist-autoencoder", "fashion-mlp", "cifar10-cnn"),
+    *("least-squares", "logistic", "char-transformer"),
 )
-"""The library's problems, and the function in `memgrad.problems.workloads` that builds each."""
+"""The library's problems; functions in `memgrad.problems.workloads` build them, with `_` in their names for `-`."""
 
 DEFAULT = "problem"
 """The name that is looked up in a file if none is given."""
@@ -42,7 +35,7 @@ def names() -> tuple[str, ...]:
         ('covtype-softmax', 'mnist-autoencoder', 'fashion-mlp', 'cifar10-cnn', 'least-squares', 'logistic', \
 'char-transformer')
     """
-    return tuple(NAMES)
+    return NAMES
 
 
 def get(
@@ -79,7 +72,7 @@ module:function.
     if name in NAMES:
         from memgrad.problems import workloads
 
-        problem = _call(getattr(workloads, NAMES[name]), name, sample, options or {})
+        problem = _call(getattr(workloads, name.replace("-", "_")), name, sample, options or {})
     elif user_code.names_code(name):
         problem = _users(name, sample, options or {})
     else:

@@ -73,10 +73,6 @@ def softmax_regression() -> Dense:
     return Dense((54, 8), bias=False)
 
 
-AUTOENCODER_WIDTHS = (784, 1000, 500, 250, 30, 250, 500, 1000, 784)
-AUTOENCODER_ACTIVATIONS = (*["sigmoid"] * 3, "identity", *["sigmoid"] * 3)
-
-
 def autoencoder(*, bias: bool = True) -> Dense:
     """The 784-1000-500-250-30 autoencoder, mirrored: sigmoids in all layers but the central one.
 
@@ -93,7 +89,8 @@ def autoencoder(*, bias: bool = True) -> Dense:
     Reference:
         Hinton and Salakhutdinov, *Reducing the Dimensionality of Data with Neural Networks*, Science 2006.
     """
-    return Dense(AUTOENCODER_WIDTHS, AUTOENCODER_ACTIVATIONS, bias=bias)
+    sigmoids = ["sigmoid"] * 3
+    return Dense((784, 1000, 500, 250, 30, 250, 500, 1000, 784), (*sigmoids, "identity", *sigmoids), bias=bias)
 
 
 def tanh_network() -> Dense:

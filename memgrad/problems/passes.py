@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,10 +51,7 @@ def one_run(problem: Problem, parameters: Parameters) -> Passes:
             )
         return outputs.detach(), dict(zip(leaves, found, strict=True))
 
-    def outputs(inputs: Tensor) -> Tensor:
-        with torch.no_grad():
-            return problem.outputs(parameters, inputs)
-
+    outputs = torch.no_grad()(partial(problem.outputs, parameters))
     return Passes((), outputs, lambda x, y: both(x, y)[1], both, lambda score: score)
 
 
@@ -67,32 +65,25 @@ def many_runs(problem: Problem, parameters: Parameters) -> Passes:
 
 def _by_hand(problem: Problem, parameters: Parameters, runs: int) -> Passes:
     assert problem.stacked is not None
-    hand, own = problem.stacked, {name: p.detach() for name, p in parameters.items()}
-    return _stacked(
-        runs,
-        lambda inputs: hand.outputs(own, inputs),
-        lambda inputs, targets: hand.gradient(own, inputs, targets),
-        _for_each_by_vmap,
-    )
+    own = {name: p.detach() for name, p in parameters.items()}
+    return _stacked(runs, partial(problem.stacked.outputs, own), partial(problem.stacked.gradient, own))
 
 
 def _by_vmap(problem: Problem, parameters: Parameters, runs: int) -> Passes:
+    # The model is made here, because making it draws random numbers, which vmap refuses.
     model, own = problem._template, {name: p.detach() for name, p in parameters.items()}
 
+    def outputs(theta: Any, inputs: Tensor) -> Any:
+        return functional_call(model, theta, (inputs,))
+
     def loss(theta: Any, inputs: Tensor, targets: Tensor) -> Tensor:
-        return problem.loss(functional_call(model, theta, (inputs,)), targets)
+        return problem.loss(outputs(theta, inputs), targets)
 
-    def gradient(inputs: Tensor, targets: Tensor) -> Gradient:
-        axis = None if _are_shared(problem, inputs) else 0
-        found: Gradient = vmap(grad(loss), in_dims=(0, axis, axis))(own, inputs, targets)
-        return found
+    def of_each_run(function: Callable[..., Any], *batch: Tensor) -> Any:
+        axis = None if _are_shared(problem, batch[0]) else 0
+        return vmap(function, in_dims=(0, *[axis] * len(batch)))(own, *batch)
 
-    def outputs(inputs: Tensor) -> Tensor:
-        axis = None if _are_shared(problem, inputs) else 0
-        found: Tensor = vmap(lambda theta, x: functional_call(model, theta, (x,)), in_dims=(0, axis))(own, inputs)
-        return found
-
-    return _stacked(runs, outputs, gradient, _for_each_by_vmap)
+    return _stacked(runs, partial(of_each_run, outputs), partial(of_each_run, grad(loss)))
 
 
 def _one_by_one(problem: Problem, parameters: Parameters, runs: int) -> Passes:
@@ -119,13 +110,10 @@ def _stacked(
     runs: int,
     outputs: Callable[[Tensor], Tensor],
     gradient: Callable[[Tensor, Tensor], Gradient],
-    each: Callable[[Score], Score],
+    each: Callable[[Score], Score] = _for_each_by_vmap,
 ) -> Passes:
-    def without_graph(inputs: Tensor) -> Tensor:
-        with torch.no_grad():
-            return outputs(inputs)
-
-    return Passes((runs,), without_graph, gradient, lambda x, y: (without_graph(x), gradient(x, y)), each)
+    outputs = torch.no_grad()(outputs)
+    return Passes((runs,), outputs, gradient, lambda x, y: (outputs(x), gradient(x, y)), each)
 
 
 # --- over all examples -----------------------------------------------------------------------------------------------
@@ -193,7 +181,7 @@ def _scores(problem: Problem) -> dict[str, Score]:
     return {"loss": problem.loss} | {name: mean_of(metric) for name, metric in problem.metrics.items()}
 
 
-def chunks(problem: Problem, pair: tuple[Tensor, Tensor], through: Passes) -> Iterator[tuple[float, Tensor, Tensor]]:
+def chunks(problem: Problem, pair: Pair, through: Passes) -> Iterator[tuple[float, Tensor, Tensor]]:
     """The rows in pieces, each with its share of all; smaller ones where many runs go through the model at once."""
     rows, n = max(1, problem.full_chunk // (through.runs or (1,))[0]), len(pair[0])
     for start in range(0, n, rows):

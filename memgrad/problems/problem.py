@@ -15,9 +15,8 @@ from torch.func import functional_call
 from memgrad.kinds import as_number
 from memgrad.problems import passes
 from memgrad.problems.kinds import as_count
+from memgrad.problems.passes import Pair, Parameters
 
-Parameters = Mapping[str, Tensor]
-Pair = tuple[Tensor, Tensor]
 STEP_NORM = "step_norm"
 """A metric that every problem has. It needs two iterates, so the training loop computes it."""
 

@@ -37,33 +37,23 @@ LOSS = "initial loss"
 _CHILD = "from memgrad.problems.rebuild import _tell; _tell()"
 
 
-def digests(problem: Problem) -> dict[str, str]:
-    """A digest of each part of a problem that the seed or the file must determine: data and initial parameters.
-
-    Example:
-        >>> list(digests(get("logistic")))
-        ['training inputs', 'training targets', 'initial parameters']
-    """
-    parts: dict[str, Iterable[Tensor]] = {}
-    of_kind = {"training": problem.train, "test": problem.test or (), "validation": problem.validation or ()}
-    for kind, pair in of_kind.items():
-        parts |= {f"{kind} {what}": [tensor] for what, tensor in zip(("inputs", "targets"), pair, strict=False)}
-    parts["initial parameters"] = problem.initial_parameters(SEED).values()
-    return {name: _digest(tensors) for name, tensors in parts.items()}
-
-
 def identity(problem: Problem) -> dict[str, str]:
-    """The digests of a problem's parts, and the loss of its first minibatch at the start, unless that raises an error.
+    """What the seed or the file must determine: digests of data and initial parameters, and the first loss.
+
+    That is the loss of the first minibatch at the initial parameters; it is left out if it raises an error.
 
     Example:
-        >>> list(identity(get("logistic")))[-2:]
-        ['initial parameters', 'initial loss']
+        >>> list(identity(get("logistic")))
+        ['training inputs', 'training targets', 'initial parameters', 'initial loss']
     """
-    told = digests(problem)
+    told: dict[str, str] = {}
+    for kind, pair in (("training", problem.train), ("test", problem.test), ("validation", problem.validation)):
+        if pair is not None:
+            told |= {f"{kind} inputs": _digest(pair[:1]), f"{kind} targets": _digest(pair[1:])}
+    told["initial parameters"] = _digest(problem.initial_parameters(SEED).values())
     try:
         with user_code.contained():
-            rows = min(problem.batch_size, problem.examples)
-            batch = (each[:rows] for each in problem.train)
+            batch = (each[: problem.batch_size] for each in problem.train)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(SEED)  # dropout is detected by another check
                 told[LOSS] = float(problem.batch_loss(problem.initial_parameters(SEED), *batch)).hex()

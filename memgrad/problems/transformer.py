@@ -11,14 +11,14 @@ $E$ and the output $W$ are not tied.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
-Parameters = Mapping[str, Tensor]
+from memgrad.problems.passes import Parameters
 
 EPS = 1e-5
 """Added to the variance where positions are normalized, as `torch.nn.LayerNorm` does."""
@@ -103,19 +103,8 @@ def next_token_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 # --- with a run axis -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """What the backward pass of a layer needs: its inputs, normalized inputs with their statistics, and activations."""
-
-    h: Tensor
-    a: Tensor
-    a_statistics: tuple[Tensor, Tensor]
-    heads: tuple[Tensor, Tensor, Tensor, Tensor]
-    mixed: Tensor
-    middle: Tensor
-    b: Tensor
-    b_statistics: tuple[Tensor, Tensor]
-    up: Tensor
+Back = Callable[[Tensor], Tensor]
+"""A backward pass: the gradient of an input, given that of the output."""
 
 
 @final
@@ -138,7 +127,9 @@ class StackedTransformer:
         """The logits, (runs, batch, context, vocabulary); `inputs` are (runs, batch, context) or shared by all runs."""
         runs, vocabulary = parameters["token"].shape[:2]
         inputs = inputs.expand(runs, *inputs.shape) if inputs.ndim == 2 else inputs
-        _, h = self._forward(parameters, inputs, keep=False)
+        h = _embedded(parameters, inputs)
+        for i in range(self.layers):
+            h = self._layer(parameters, f"layers.{i}", h, inputs.shape[-1])[0]
         logits = torch.bmm(_normalize(h)[0], parameters["head.weight"].mT)
         return logits.view(*inputs.shape, vocabulary)
 
@@ -147,60 +138,46 @@ class StackedTransformer:
         runs = len(parameters["token"])
         if inputs.ndim == 2:
             inputs, targets = inputs.expand(runs, *inputs.shape), targets.expand(runs, *targets.shape)
-        saved, h = self._forward(parameters, inputs, keep=True)
-        f, statistics = _normalize(h)
+        h, backs = _embedded(parameters, inputs), []
+        for i in range(self.layers):
+            h, back = self._layer(parameters, f"layers.{i}", h, inputs.shape[-1])
+            backs.append(back)
+        f, f_back = _normalize(h)
         slope = _slope(torch.bmm(f, parameters["head.weight"].mT), targets)
         found = {"head.weight": torch.bmm(slope.mT, f)}
-        dh = _normalize_back(torch.bmm(slope, parameters["head.weight"]), h, statistics)
-        for i in reversed(range(self.layers)):
-            dh = self._layer_back(parameters, f"layers.{i}", saved[i], dh, found, inputs.shape)
+        dh = f_back(torch.bmm(slope, parameters["head.weight"]))
+        for back in reversed(backs):
+            dh = back(dh, found)
         found["position"] = dh.view(*inputs.shape, -1).sum(1)
         places = _places(parameters["token"], inputs)
         found["token"] = torch.zeros_like(parameters["token"])
         found["token"].view(-1, dh.shape[-1]).index_add_(0, places, dh.reshape(len(places), -1))
         return {name: found[name] for name in parameters}
 
-    def _forward(self, parameters: Parameters, inputs: Tensor, *, keep: bool) -> tuple[list[_Saved], Tensor]:
-        token, position = parameters["token"], parameters["position"]
-        runs, batch, context = inputs.shape
-        h = token.view(-1, token.shape[-1]).index_select(0, _places(token, inputs)).view(*inputs.shape, -1)
-        h = (h + position[:, None]).view(runs, batch * context, -1)
-        saved = []
-        for i in range(self.layers):
-            weight = {name: parameters[f"layers.{i}.{name}.weight"] for name in ("attend", "join", "up", "down")}
-            a, a_statistics = _normalize(h)
-            mixed, heads = self._attention(torch.bmm(a, weight["attend"].mT), context)
-            middle = torch.baddbmm(h, mixed, weight["join"].mT)
-            b, b_statistics = _normalize(middle)
-            up = torch.bmm(b, weight["up"].mT).clamp_min_(0.0)
-            if keep:
-                saved.append(_Saved(h, a, a_statistics, heads, mixed, middle, b, b_statistics, up))
-            h = torch.baddbmm(middle, up, weight["down"].mT)
-        return saved, h
+    def _layer(
+        self, parameters: Parameters, name: str, h: Tensor, context: int
+    ) -> tuple[Tensor, Callable[[Tensor, dict[str, Tensor]], Tensor]]:
+        """The output of a layer, and its backward pass, which adds the gradients of the weights to a dictionary."""
+        names = [f"{name}.{part}.weight" for part in ("attend", "join", "up", "down")]
+        attend, join, up, down = (parameters[each] for each in names)
+        a, a_back = _normalize(h)
+        mixed, mixed_back = self._attention(torch.bmm(a, attend.mT), context)
+        middle = torch.baddbmm(h, mixed, join.mT)
+        b, b_back = _normalize(middle)
+        units = torch.bmm(b, up.mT).clamp_min_(0.0)
 
-    def _layer_back(
-        self,
-        parameters: Parameters,
-        name: str,
-        saved: _Saved,
-        dh: Tensor,
-        found: dict[str, Tensor],
-        shape: torch.Size,
-    ) -> Tensor:
-        """Add the gradients of a layer to `found`, given that of its output; return that of its input."""
-        found[f"{name}.down.weight"] = torch.bmm(dh.mT, saved.up)
-        dup = torch.ops.aten.threshold_backward(torch.bmm(dh, parameters[f"{name}.down.weight"]), saved.up, 0.0)
-        found[f"{name}.up.weight"] = torch.bmm(dup.mT, saved.b)
-        db = torch.bmm(dup, parameters[f"{name}.up.weight"])
-        dh = dh + _normalize_back(db, saved.middle, saved.b_statistics)
-        found[f"{name}.join.weight"] = torch.bmm(dh.mT, saved.mixed)
-        dparts = self._attention_back(torch.bmm(dh, parameters[f"{name}.join.weight"]), saved.heads, shape[-1])
-        found[f"{name}.attend.weight"] = torch.bmm(dparts.mT, saved.a)
-        da = torch.bmm(dparts, parameters[f"{name}.attend.weight"])
-        return dh + _normalize_back(da, saved.h, saved.a_statistics)
+        def back(dh: Tensor, found: dict[str, Tensor]) -> Tensor:
+            dunits = torch.ops.aten.threshold_backward(torch.bmm(dh, down), units, 0.0)
+            dmiddle = dh + b_back(torch.bmm(dunits, up))
+            dparts = mixed_back(torch.bmm(dmiddle, join))
+            slopes = ((dparts, a), (dmiddle, mixed), (dunits, b), (dh, units))
+            found |= {each: torch.bmm(dy.mT, x) for each, (dy, x) in zip(names, slopes, strict=True)}
+            return dmiddle + a_back(torch.bmm(dparts, attend))
 
-    def _attention(self, parts: Tensor, context: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Causal attention of queries, keys and values (runs, batch * context, 3 * width), and its activations."""
+        return torch.baddbmm(middle, units, down.mT), back
+
+    def _attention(self, parts: Tensor, context: int) -> tuple[Tensor, Back]:
+        """Causal attention of queries, keys and values (runs, batch * context, 3 * width), and its backward pass."""
         runs, rows, wide = parts.shape
         size = wide // 3 // self.heads
         split = parts.view(-1, context, 3, self.heads, size).permute(2, 0, 3, 1, 4).reshape(3, -1, context, size)
@@ -208,20 +185,24 @@ class StackedTransformer:
         later = parts.new_full((context, context), -math.inf).triu_(1)
         p = torch.softmax(torch.baddbmm(later, q, k.mT, alpha=size**-0.5), -1)
         mixed = torch.bmm(p, v).view(-1, self.heads, context, size).transpose(1, 2)
-        return mixed.reshape(runs, rows, wide // 3), (q, k, v, p)
 
-    def _attention_back(self, dmixed: Tensor, heads: tuple[Tensor, Tensor, Tensor, Tensor], context: int) -> Tensor:
-        q, k, v, p = heads
-        runs, rows, width = dmixed.shape
-        size = width // self.heads
-        do = dmixed.view(-1, context, self.heads, size).transpose(1, 2).reshape(-1, context, size)
-        split = q.new_empty(3, *q.shape)
-        dp = torch.bmm(do, v.mT)
-        ds = torch._softmax_backward_data(dp, p, -1, p.dtype).mul_(size**-0.5)
-        torch.bmm(ds, k, out=split[0])
-        torch.bmm(ds.mT, q, out=split[1])
-        torch.bmm(p.mT, do, out=split[2])
-        return split.view(3, -1, self.heads, context, size).permute(1, 3, 0, 2, 4).reshape(runs, rows, 3 * width)
+        def back(dmixed: Tensor) -> Tensor:
+            do = dmixed.view(-1, context, self.heads, size).transpose(1, 2).reshape(-1, context, size)
+            dsplit = torch.empty_like(split)
+            ds = torch._softmax_backward_data(torch.bmm(do, v.mT), p, -1, p.dtype).mul_(size**-0.5)
+            torch.bmm(ds, k, out=dsplit[0])
+            torch.bmm(ds.mT, q, out=dsplit[1])
+            torch.bmm(p.mT, do, out=dsplit[2])
+            return dsplit.view(3, -1, self.heads, context, size).permute(1, 3, 0, 2, 4).reshape(runs, rows, wide)
+
+        return mixed.reshape(runs, rows, wide // 3), back
+
+
+def _embedded(parameters: Parameters, inputs: Tensor) -> Tensor:
+    """The tokens and their positions, (runs, batch * context, width)."""
+    token, position = parameters["token"], parameters["position"]
+    h = token.view(-1, token.shape[-1]).index_select(0, _places(token, inputs)).view(*inputs.shape, -1)
+    return (h + position[:, None]).flatten(1, 2)
 
 
 def _places(token: Tensor, inputs: Tensor) -> Tensor:
@@ -231,15 +212,15 @@ def _places(token: Tensor, inputs: Tensor) -> Tensor:
     return (inputs.int() + first[:, None, None]).flatten()
 
 
-def _normalize(h: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    values, mean, scale = torch.native_layer_norm(h, h.shape[-1:], None, None, EPS)
-    return values, (mean, scale)
+def _normalize(h: Tensor) -> tuple[Tensor, Back]:
+    values, *statistics = torch.native_layer_norm(h, h.shape[-1:], None, None, EPS)
 
+    def back(dy: Tensor) -> Tensor:
+        slope = torch.ops.aten.native_layer_norm_backward
+        found: Tensor = slope(dy, h, h.shape[-1:], *statistics, None, None, [True, False, False])[0]
+        return found
 
-def _normalize_back(dy: Tensor, h: Tensor, statistics: tuple[Tensor, Tensor]) -> Tensor:
-    back = torch.ops.aten.native_layer_norm_backward
-    found: Tensor = back(dy, h, h.shape[-1:], *statistics, None, None, [True, False, False])[0]
-    return found
+    return values, back
 
 
 def _slope(logits: Tensor, targets: Tensor) -> Tensor:

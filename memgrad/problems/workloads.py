@@ -24,7 +24,8 @@ from memgrad.problems.models import (
     softmax_regression,
     tanh_network,
 )
-from memgrad.problems.problem import Pair, Problem
+from memgrad.problems.passes import Pair, Score
+from memgrad.problems.problem import Problem
 from memgrad.problems.transformer import StackedTransformer, Transformer, next_token_loss
 
 
@@ -158,7 +159,7 @@ def least_squares(*, examples: int = 1000, dimension: int = 20, alpha: float = 1
         <Problem least-squares: inputs 1000 x 20, cpu>
     """
     inputs, clean, noise = _drawn(examples, dimension, alpha, seed)
-    return _linear("least-squares", (inputs, clean + noise), _half_squares, StackedDense((), slope_of_squares), l2=0.0)
+    return _linear("least-squares", (inputs, clean + noise), _half_squares, slope_of_squares)
 
 
 def logistic(*, examples: int = 1000, dimension: int = 20, alpha: float = 1.0, seed: int = 0) -> Problem:
@@ -178,7 +179,7 @@ def logistic(*, examples: int = 1000, dimension: int = 20, alpha: float = 1.0, s
     """
     inputs, clean, noise = _drawn(examples, dimension, alpha, seed)
     labels = (clean + noise > 0).to(inputs.dtype)
-    return _linear("logistic", (inputs, labels), _logistic_loss, StackedDense((), slope_of_logistic), l2=1e-4)
+    return _linear("logistic", (inputs, labels), _logistic_loss, slope_of_logistic, l2=1e-4)
 
 
 def char_transformer(
@@ -261,18 +262,17 @@ def _spread(pair: Pair, most: int) -> Pair:
     return pair[0][places], pair[1][places]
 
 
-def _linear(name: str, train: Pair, loss: object, stacked: StackedDense, *, l2: float) -> Problem:
-    d = train[0].shape[1]
+def _linear(name: str, train: Pair, loss: Score, slope: Score, *, l2: float = 0.0) -> Problem:
     return Problem(
         name,
         train,
-        lambda: Dense((d, 1), bias=False),
-        loss,  # type: ignore[arg-type]  # one of the two below
+        lambda: Dense((train[0].shape[1], 1), bias=False),
+        loss,
         l2=l2,
         batch_size=16,
         stack_width=350,
         full_chunk=1 << 16,
-        stacked=stacked,
+        stacked=StackedDense((), slope),
     )
 
 

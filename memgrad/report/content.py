@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
@@ -19,8 +17,16 @@ from memgrad.paper.claims import OUTCOMES, Claim, Verdict
 from memgrad.paper.reproduction import Reproduction
 from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.report.embedding import Download, downloads, embedded, picture_of
-from memgrad.report.methods import ExperimentPart, experiment_part
-from memgrad.report.remarks import headline, how_to_read, published, published_beside, synthetic_state, to_decide
+from memgrad.report.methods import ExperimentPart, experiment_part, seconds_of
+from memgrad.report.remarks import (
+    headline,
+    how_to_read,
+    published,
+    published_beside,
+    synthetic_state,
+    texts,
+    to_decide,
+)
 from memgrad.report.wording import listed, number_text
 
 FIRST_NUMBERS = 4
@@ -31,14 +37,6 @@ MARKS: Mapping[str, str] = MappingProxyType(
     {"reproduced": "✓", "not reproduced": "✗", "confirmed": "✓", "refuted": "✗", "undecided": "?", ABSENT: "○"},
 )
 """A mark for each outcome, so that color alone does not tell it."""
-
-BIBTEX = """\
-@inproceedings{orvieto2019memory,
-  title     = {The Role of Memory in Stochastic Optimization},
-  author    = {Orvieto, Antonio and Kohler, Jonas and Lucchi, Aurelien},
-  booktitle = {Uncertainty in Artificial Intelligence (UAI)},
-  year      = {2019}
-}"""
 
 
 @final
@@ -106,18 +104,6 @@ class Maker:
 
 @final
 @dataclass(frozen=True)
-class Erratum:
-    """An erratum of the paper that changes what was run."""
-
-    number: int
-    title: str
-    printed: str
-    used: str
-    touches: tuple[str, ...]
-
-
-@final
-@dataclass(frozen=True)
 class Content:
     """Everything that a report says.
 
@@ -133,8 +119,6 @@ class Content:
         experiments: The results on real data.
         makers: The machines that made them.
         cost: Wall and CPU time of all training.
-        took: How long this call took.
-        skipped: Why each missing part is missing.
         errata: The errata that change what was run.
     """
 
@@ -149,10 +133,7 @@ class Content:
     experiments: tuple[ExperimentPart, ...]
     makers: tuple[Maker, ...]
     cost: Mapping[str, str]
-    took: str
-    skipped: Mapping[str, str]
-    errata: tuple[Erratum, ...]
-    bibtex: str = BIBTEX
+    errata: Sequence[Mapping[str, Any]]
 
 
 def content_of(reproduction: Reproduction, results: Mapping[str, Results]) -> Content:
@@ -166,7 +147,6 @@ def content_of(reproduction: Reproduction, results: Mapping[str, Results]) -> Co
     claims = tuple(_claim(claim, verdicts.get(claim.id), reproduction) for claim in CLAIMS.values())
     counts = Counter(row.outcome for row in claims)
     made = reproduction.experiments
-    seconds = {key: sum(_seconds(each.abouts, key) for each in made.values()) for key in ("wall", "cpu")}
     outcomes = {row.claim.id: row.outcome for row in claims}
     return Content(
         reproduction,
@@ -179,22 +159,9 @@ def content_of(reproduction: Reproduction, results: Mapping[str, Results]) -> Co
         tuple(_figure(each, reproduction) for each in FIGURES.values() if each.needs),
         tuple(experiment_part(each, results.get(name)) for name, each in made.items()),
         _makers(reproduction),
-        {key: duration(value) for key, value in seconds.items()},
-        duration(reproduction.seconds),
-        reproduction.skipped,
-        errata(),
+        {clock: duration(sum(seconds_of(each, clock) for each in made.values())) for clock in ("wall", "cpu")},
+        texts()["errata"],
     )
-
-
-@cache
-def errata() -> tuple[Erratum, ...]:
-    """The errata that change what was run, in their order.
-
-    Example:
-        >>> errata()[-1].title
-        'Labels of figures'
-    """
-    return tuple(Erratum(**{**each, "touches": tuple(each["touches"])}) for each in _texts()["errata"])
 
 
 def shows(figure: PaperFigure, claim: Claim) -> bool:
@@ -320,12 +287,3 @@ def _origin(about: Mapping[str, Any]) -> tuple[str, str, str]:
 def _span(times: Sequence[str]) -> str:
     known = sorted(filter(None, times))
     return " to ".join(dict.fromkeys([known[0], known[-1]])) if known else "unknown"
-
-
-def _seconds(abouts: Sequence[Mapping[str, Any]], key: str) -> float:
-    return float(sum(each.get(f"{key}_seconds", 0.0) for each in abouts))
-
-
-@cache
-def _texts() -> Mapping[str, Any]:
-    return MappingProxyType(tomllib.loads((Path(__file__).parent / "texts.toml").read_text(encoding="utf-8")))

@@ -181,8 +181,8 @@ def _facts(made: Made, results: Results | None) -> dict[str, str]:
         "training examples": _examples(spec, run),
         "evaluated": f"{spec.get('evaluate', {}).get('times', '?')} times, {', '.join(spec.get('metrics', ['loss']))}",
         "runs": f"{made.runs}, of which {made.trained} were trained now",
-        "time": f"{duration(_sum(made, 'wall_seconds'))} of all processes together, "
-        f"{duration(_sum(made, 'cpu_seconds'))} of CPU",
+        "time": f"{duration(seconds_of(made, 'wall'))} of all processes together, "
+        f"{duration(seconds_of(made, 'cpu'))} of CPU",
         "device": listed(str(each.get("device", "unknown")) for each in made.abouts) or "unknown",
     }
 
@@ -200,5 +200,6 @@ def _examples(spec: Mapping[str, Any], run: Run | None) -> str:
     return f"{count}, a fixed random share of all".strip() if spec.get("examples") else f"all {count}".strip()
 
 
-def _sum(made: Made, key: str) -> float:
-    return float(sum(each.get(key, 0.0) for each in made.abouts))
+def seconds_of(made: Made, clock: str) -> float:
+    """How long the training of an experiment took, by the `wall` clock of each process or in `cpu` time."""
+    return float(sum(each.get(f"{clock}_seconds", 0.0) for each in made.abouts))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from memgrad.durations import duration
 from memgrad.experiments.driver import results_of
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
@@ -32,17 +33,12 @@ def write_report(
     """
     path = Path(path)
     if isinstance(results, Store):
-        results = read_results(reproduction, results)
+        store, specs = results, {name: made.spec for name, made in reproduction.experiments.items()}
+        results = {name: results_of(Spec.of(spec, where=name), store) for name, spec in specs.items()}
     text = render(reproduction, results)
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path
-
-
-def read_results(reproduction: Reproduction, store: Store) -> dict[str, Results]:
-    """The results of the experiments of a reproduction, by name, from the store it was made with."""
-    specs = {name: Spec.of(made.spec, where=name) for name, made in reproduction.experiments.items()}
-    return {name: results_of(spec, store) for name, spec in specs.items()}
 
 
 def render(reproduction: Reproduction, results: Mapping[str, Results]) -> str:
@@ -60,6 +56,7 @@ def render(reproduction: Reproduction, results: Mapping[str, Results]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "duration": duration,
         "number": number_text,
         "ends": ends_text,
         "ranges": whole_numbers,

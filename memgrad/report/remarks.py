@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,23 +15,6 @@ from memgrad.paper.claims import BEYOND, Verdict
 from memgrad.paper.settings import SmoothingSettings
 from memgrad.paper.verdicts import CLAIMS
 from memgrad.report.wording import listed
-
-HOW_TO_READ: Mapping[str, str] = MappingProxyType(
-    {
-        "S3": (
-            "Twenty moments are compared. A 95 % interval misses the exact value once in twenty times on average, also "
-            "when the proposition is true; the rule allows 4 standard errors, not 1.96."
-        ),
-        "S5": (
-            "By the letter it fails: the expected losses cross twice, because memory is ahead for a short time at the "
-            "start, and memory's loss rises again by a little after its lowest point. In spirit it holds: between the "
-            "crossings Nesterov's SDE is ahead, after the last one its loss grows, and that of MG-SDE settles."
-        ),
-        "R4": "Step sizes are compared, not losses: nothing is tested, and the rule is that of version 1.",
-        "R5": "Every run is asked: nothing is tested, and the rule is that of version 1.",
-    }
-)
-"""Remarks on single claims. That on S5 is shown where the verdict has the numbers it speaks of."""
 
 
 def headline(outcomes: Mapping[str, str], *, decides: bool, absent: str) -> str:
@@ -109,7 +93,18 @@ def how_to_read(verdict: Verdict) -> str:
     """A remark on a claim whose numbers may be misread."""
     if verdict.claim.id == "S5" and verdict.outcome != "not reproduced":
         return ""
-    return HOW_TO_READ.get(verdict.claim.id, "")
+    return str(texts()["how_to_read"].get(verdict.claim.id, ""))
+
+
+@cache
+def texts() -> Mapping[str, Any]:
+    """The texts of texts.toml.
+
+    Example:
+        >>> texts()["errata"][-1]["title"]
+        'Labels of figures'
+    """
+    return MappingProxyType(tomllib.loads((Path(__file__).parent / "texts.toml").read_text(encoding="utf-8")))
 
 
 @cache

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics import Spectrum
-
-Array = NDArray[np.float64]
+from memgrad.kinds import Array
 
 
 @final

@@ -43,13 +43,7 @@ class Advice:
             >>> best_lr(distance=1, noise=0, dimension=1, steps=9, smoothness=1).to_dict()["lr"]
             0.5
         """
-        return {
-            "degree": self.degree,
-            "lr": self.lr,
-            "steps": self.steps,
-            "bound": self.bound.to_dict(),
-            "why": self.why,
-        }
+        return {**vars(self), "bound": self.bound.to_dict()}
 
     def __str__(self) -> str:
         first = f"p = {self.degree:.6g} with lr = {self.lr:.6g}: {self.bound.about} <= {self.bound.value:.12g}"

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = float | NDArray[np.float64]
+from memgrad.kinds import Array
+
+Values = float | Array
 
 # Two ways to compute the same limit differ by rounding; a value within it counts as at the limit.
 ROUNDING = 1e-12

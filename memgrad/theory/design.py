@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memgrad.dynamics import Spectrum, exact_risk, sgd_limit
-from memgrad.kinds import number_form
+from memgrad.kinds import Array, number_form
 from memgrad.memory import Cooled, FromDecays, Gain, Instantaneous, Memory, Mixture, Part
 from memgrad.memory.gain_factors import Cool, Knots, Power
 from memgrad.memory.gains import Term
@@ -18,7 +17,6 @@ from memgrad.memory.passport import Progress
 from memgrad.method import Method
 from memgrad.theory.adjoint import Steps, last_risk
 
-Array = NDArray[np.float64]
 Slopes = Callable[[Array], tuple[float, Array]]
 
 COARSE = 1.5
@@ -105,18 +103,14 @@ class Design:
         """The design as plain data."""
         plain = {name: getattr(self, name) for name in ("nu", "zeta", "noise", "batch", "steps", "iterations")}
         arrays = {name: getattr(self, name).tolist() for name in ("knots", "instant", "memory", "degree")}
-        candidates = [self.best, self.recipe, *self.named]
-        rows = [
-            {"name": c.name, "method": c.method.to_dict(), "lr": c.lr, "schedule": c.schedule, "risk": c.risk}
-            for c in candidates
-        ]
-        return {**plain, "converged": self.converged, **arrays, "candidates": rows}
+        candidates = [{**vars(c), "method": c.method.to_dict()} for c in (self.best, self.recipe, *self.named)]
+        return {**plain, "converged": self.converged, **arrays, "candidates": candidates}
 
     def __str__(self) -> str:
         where = f"nu = {self.nu:g}, zeta = {self.zeta:g}, noise {self.noise:g}, batch {self.batch}, {self.steps} steps"
-        lines = [f"{where}: {100 * self.gain:.0f} % below the best named method, of which the recipe keeps"]
-        lines[0] += f" {100 * self.kept:.0f} %"
-        return "\n".join([*lines, *(f"  {each}" for each in (self.best, self.recipe, *self.named))])
+        kept = f"of which the recipe keeps {100 * self.kept:.0f} %"
+        first = f"{where}: {100 * self.gain:.0f} % below the best named method, {kept}"
+        return "\n".join([first, *(f"  {each}" for each in (self.best, self.recipe, *self.named))])
 
 
 def recipe(steps: int, *, strength: float, cooling: float = 1.8) -> Method:
@@ -186,14 +180,17 @@ def design(
     limit = sgd_limit(coarse, batch=batch)
     found = _minimized(schedules.value, schedules.start(limit, nu), schedules.bounds, iterations, progress)
     rate, strength, cooling = _cooled(schedules, found.x, limit)
-    simple = recipe(steps, strength=strength, cooling=cooling)
-    steps_found = schedules.steps(found.x)
-    lr = float(steps_found.instant.max())
-    best = _candidate("designed", schedules.method(found.x, lr), lr, fine, noise, batch, steps)
+    lr = float(schedules.steps(found.x).instant.max())
     e, h, p = (np.exp(part) for part in np.split(found.x, 3))
+
+    def candidate(name: str, method: Method, lr: float) -> Candidate:
+        exact = exact_risk(method, fine, lr=lr, steps=steps, batch=batch, noise=noise, record=[0, steps])
+        return Candidate(name, method, lr, "constant", float(exact.final[0, 0]))
+
     return Design(
-        nu, zeta, float(noise), batch, steps, best,
-        _candidate("recipe", simple, rate, fine, noise, batch, steps),
+        nu, zeta, float(noise), batch, steps,
+        candidate("designed", schedules.method(found.x, lr), lr),
+        candidate("recipe", recipe(steps, strength=strength, cooling=cooling), rate),
         named, schedules.knots.astype(float), e, h, p, int(found.nit), bool(found.success),
     )  # fmt: skip
 
@@ -337,10 +334,3 @@ def _minimized(
 
     options = {"maxiter": iterations, "maxcor": 30, "ftol": 1e-10}
     return minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=told, options=options)
-
-
-def _candidate(
-    name: str, method: Method, lr: float, spectrum: Spectrum, noise: float, batch: int, steps: int
-) -> Candidate:
-    found = exact_risk(method, spectrum, lr=lr, steps=steps, batch=batch, noise=noise, record=[0, steps])
-    return Candidate(name, method, lr, "constant", float(found.final[0, 0]))

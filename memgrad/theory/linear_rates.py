@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from memgrad.kinds import Array
 from memgrad.theory.bound import Bound, assume_growth, noise_given, quasi_convex_given
 from memgrad.theory.quantities import QUANTITIES, numbers, series, times
 
@@ -255,13 +255,13 @@ class GammaBounds:
         peak: $(\sqrt{\tilde\mu}, \frac{\tau}{2} \sqrt{\tilde\mu})$, where curve and bounds touch.
     """
 
-    beta: NDArray[np.float64]
+    beta: Array
     tau: float
     mu: float
-    curve: NDArray[np.float64]
-    linear: NDArray[np.float64]
-    hyperbola: NDArray[np.float64]
-    lower: NDArray[np.float64]
+    curve: Array
+    linear: Array
+    hyperbola: Array
+    lower: Array
     peak: tuple[float, float]
 
     def solution(self, alpha: float, *, tight: bool) -> tuple[float, float]:

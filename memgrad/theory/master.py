@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 
+from memgrad.dynamics.quadrature import legendre
+from memgrad.kinds import Array
 from memgrad.memory import Memory
 from memgrad.memory.text import as_memory
 from memgrad.theory.bound import AssumptionError, Bound, noise_given, quasi_convex_given
 from memgrad.theory.continuous import LAST, assume_after_start, gap_at_start
 from memgrad.theory.quantities import numbers, times
-
-Array = NDArray[np.float64]
 
 FIRST_TIME = 1e-16  # a start at 0 is checked from this fraction of the first requested time
 LONGEST_PANEL = 0.05  # of the time itself, or half of the time 1/a in which the memory changes
@@ -139,8 +138,7 @@ def _cut(memory: Memory, start: float, at: Array) -> _Panels:
             f"({MOST_PANELS} panels reach t={ends[-1]:g}): ask for earlier times."
         )
     grid = np.unique(np.concatenate((np.array(ends[:-1] or ends), at)))
-    x, w = np.polynomial.legendre.leggauss(8)
-    x, w = (x + 1) / 2, w / 2
+    x, w = legendre(8)
     left, right = grid[:-1, None], grid[1:, None]
     points = np.concatenate((left, left + (right - left) * x), axis=1)
     later = points[:, :, None] + (right - points)[:, :, None] * x

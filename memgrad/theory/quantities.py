@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.kinds import is_real
+from memgrad.kinds import Array, is_real
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Quantity:
     below: float = math.inf
     is_count: bool = False
 
-    def admits(self, value: float) -> bool:
-        """Whether the value lies in the domain."""
-        inside = (value > self.low if self.above_low else value >= self.low) and value < self.below
-        return inside and (not self.is_count or value == math.floor(value))
+    def admits(self, values: Array) -> NDArray[np.bool_]:
+        """Which values are finite and lie in the domain."""
+        inside = (values < self.below) & (values > self.low if self.above_low else values >= self.low)
+        return inside & (values == np.floor(values)) if self.is_count else inside
 
 
 def _positive(meaning: str) -> Quantity:
@@ -83,27 +83,21 @@ def _number(owner: str, name: str, value: Any) -> float:
             f"{owner} needs one number {name} ({quantity.meaning}), "
             f"got {name}={value!r} of type {type(value).__name__}."
         )
-    number = float(value)
-    if not (quantity.admits(number) and math.isfinite(number)):
-        raise ValueError(f"{owner} needs {name} ({quantity.meaning}) to be {quantity.domain}, got {name}={number:g}.")
-    return number
+    return float(_inside(owner, name, np.array(float(value)), quantity))
 
 
-def times(owner: str, t: Any, *, positive: bool = False) -> NDArray[np.float64]:
+def times(owner: str, t: Any, *, positive: bool = False) -> Array:
     """The time or times as an array of floats, or an error that names the owner and the value."""
-    domain = "finite and > 0" if positive else "finite and >= 0"
-    values = series(owner, "t", t)
-    return _inside(owner, "t", values, np.isfinite(values) & ((values > 0) if positive else (values >= 0)), domain)
+    time = QUANTITIES["t"]
+    return _inside(owner, "t", series(owner, "t", t), _positive(time.meaning) if positive else time)
 
 
-def steps(owner: str, k: Any) -> NDArray[np.float64]:
+def steps(owner: str, k: Any) -> Array:
     """The step or steps as an array of floats, or an error that names the owner and the value."""
-    values = series(owner, "k", k)
-    inside = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
-    return _inside(owner, "k", values, inside, QUANTITIES["k"].domain)
+    return _inside(owner, "k", series(owner, "k", k), QUANTITIES["k"])
 
 
-def series(owner: str, name: str, values: Any) -> NDArray[np.float64]:
+def series(owner: str, name: str, values: Any) -> Array:
     """Real numbers as an array of floats, or an error."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
@@ -113,10 +107,9 @@ def series(owner: str, name: str, values: Any) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def _inside(
-    owner: str, name: str, values: NDArray[np.float64], inside: NDArray[np.bool_], domain: str
-) -> NDArray[np.float64]:
+def _inside(owner: str, name: str, values: Array, quantity: Quantity) -> Array:
+    inside = quantity.admits(values)
     if not np.all(inside):
         wrong = values[~inside].flat[0]
-        raise ValueError(f"{owner} needs {name} ({QUANTITIES[name].meaning}) to be {domain}, got {name}={wrong:g}.")
+        raise ValueError(f"{owner} needs {name} ({quantity.meaning}) to be {quantity.domain}, got {name}={wrong:g}.")
     return values

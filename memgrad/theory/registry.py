@@ -104,12 +104,11 @@ def bounds() -> Mapping[str, Entry]:
         Parameter(name='degree', kind='number', meaning='p, the degree of polynomial memory', domain='finite and > 0', \
 required=True, default=None)
     """
-    return {function.__name__: _entry(function, summary) for function, summary in FUNCTIONS}
-
-
-def _entry(function: Callable[..., Bound], summary: str) -> Entry:
-    parameters = inspect.signature(function).parameters.values()
-    return Entry(function.__name__, summary, function, tuple(_parameter(each) for each in parameters))
+    entries = {}
+    for function, summary in FUNCTIONS:
+        parameters = tuple(map(_parameter, inspect.signature(function).parameters.values()))
+        entries[function.__name__] = Entry(function.__name__, summary, function, parameters)
+    return entries
 
 
 def _parameter(parameter: inspect.Parameter) -> Parameter:

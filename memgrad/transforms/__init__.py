@@ -9,7 +9,7 @@ Where to find what::
 
     method                  any `Method` as a transformation
     named                   `memsgd`, `memadam`, `polyadam` and `adana`
-    scaling, averages       transformations to chain with others
+    averages                transformations to chain with others
     options                 learning rates, weight decay and its masks, dtypes
     state                   what is kept between steps
 """
@@ -20,10 +20,9 @@ from memgrad.extras import require
 require("memgrad.transforms", extra="jax", modules=("jax", "optax"))
 
 # After the check, so that a missing jax is named.
-from memgrad.transforms.averages import average_iterates  # noqa: E402
+from memgrad.transforms.averages import average_iterates, scale_by_memory, scale_by_memory_adam  # noqa: E402
 from memgrad.transforms.method import from_method, scale_by_method  # noqa: E402
 from memgrad.transforms.named import adana, memadam, memsgd, polyadam  # noqa: E402
-from memgrad.transforms.scaling import scale_by_memory, scale_by_memory_adam  # noqa: E402
 from memgrad.transforms.state import MemoryAdamState, MemoryState, MethodState  # noqa: E402
 
 __all__ = [

@@ -11,7 +11,7 @@ import optax
 
 from memgrad.memory import Instantaneous
 from memgrad.method import Method
-from memgrad.transforms.options import as_dtype, as_mask, as_method, as_peak, decay_weights, decayed_descent, descend
+from memgrad.transforms.options import as_dtype, as_mask, as_method, as_optimizer
 from memgrad.transforms.state import MethodState, Number, Tree, cast_like, divide, lerp, squares_of, zeros_like
 
 
@@ -61,8 +61,7 @@ def scale_by_method(
         step = jax.tree.map(mixed, updates, *averages)
         if second is not None:
             squares = lerp(squares, squares_of(updates, squares), second.fresh(k))
-            root = method.root(k, second)
-            step = divide(step, squares, method.eps, root)
+            step = divide(step, squares, method.eps, method.root(k, second))
         return cast_like(step, updates), MethodState(optax.safe_increment(k), averages, squares)
 
     return optax.GradientTransformationExtraArgs(init, update)
@@ -95,25 +94,13 @@ def from_method(
         -0.15
     """
     method, mask = as_method("from_method", method), as_mask("from_method", mask)
-    peak_learning_rate = as_peak("from_method", peak_learning_rate)
     decay = method.weight_decay
-    step = scale_by_method(method, accumulator_dtype=accumulator_dtype)
-    if decay.amount == 0:
-        return optax.with_extra_args_support(optax.chain(step, descend("from_method", learning_rate)))
-    amount = decay.at if decay.log_time else decay.amount
-    if decay.kind == "l2":
-        parts = [decay_weights(amount, mask), step, descend("from_method", learning_rate)]
-    else:
-        independent = decay.kind == "independent"
-        parts = [
-            step,
-            *decayed_descent(
-                "from_method",
-                learning_rate,
-                amount,
-                independent=independent,
-                peak_learning_rate=peak_learning_rate,
-                mask=mask,
-            ),
-        ]
-    return optax.with_extra_args_support(optax.chain(*parts))
+    return as_optimizer(
+        "from_method",
+        learning_rate,
+        scale_by_method(method, accumulator_dtype=accumulator_dtype),
+        decay.at if decay.log_time else decay.amount,
+        decay.kind,
+        peak_learning_rate=peak_learning_rate,
+        mask=mask,
+    )

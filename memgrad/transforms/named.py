@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import optax
 
 from memgrad.memory import Exponential, Instantaneous, Memory, Mixture, Polynomial
-from memgrad.transforms.options import as_dtype, as_number, as_peak, chain, decayed_descent, descend, is_zero
-from memgrad.transforms.scaling import scale_by_memory, scale_by_memory_adam
-from memgrad.transforms.state import MemoryAdamState, Number, Tree, adam_state, cast_like, divide, remember
+from memgrad.transforms.averages import scale_by_averages, scale_by_memory, scale_by_memory_adam
+from memgrad.transforms.options import as_number, as_optimizer, is_zero
+from memgrad.transforms.state import Number
 
 
 def memsgd(
@@ -42,8 +41,9 @@ def memsgd(
     Reference:
         UAI 2019, Sec. 4.2 (MemSGD-p).
     """
-    parts = [scale_by_memory(memory, accumulator_dtype=accumulator_dtype), descend("memsgd", learning_rate)]
-    return chain("memsgd", parts, weight_decay, before=True)
+    amount = as_number("memsgd", "weight_decay", weight_decay, or_zero=True)
+    step = scale_by_memory(memory, accumulator_dtype=accumulator_dtype)
+    return as_optimizer("memsgd", learning_rate, step, amount, "l2")
 
 
 def memadam(
@@ -77,8 +77,9 @@ def memadam(
     Reference:
         UAI 2019, Sec. 6.
     """
-    scaled = scale_by_memory_adam(memory, second_memory, eps, accumulator_dtype=accumulator_dtype)
-    return chain("memadam", [scaled, descend("memadam", learning_rate)], weight_decay, before=False)
+    amount = as_number("memadam", "weight_decay", weight_decay, or_zero=True)
+    step = scale_by_memory_adam(memory, second_memory, eps, accumulator_dtype=accumulator_dtype)
+    return as_optimizer("memadam", learning_rate, step, amount, "decoupled")
 
 
 def polyadam(
@@ -101,7 +102,7 @@ def polyadam(
         accumulator_dtype: Precision of the averages; the parameters' by default.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax, jax.numpy as jnp
         >>> degrees = jnp.array([1.0, 2.0, 4.0])
         >>> def first_step(p):
         ...     optimizer = polyadam(0.1, p=p)
@@ -166,33 +167,17 @@ def adana(
         its authors', which the schedule multiplies and the peak learning rate does not.
     """
     memory = Polynomial(as_number("adana", "delta", delta))  # type: ignore[arg-type]  # may be traced
-    eps = as_number("adana", "eps", eps)
     omega = as_number("adana", "omega", omega, or_zero=True)
     kappa = as_number("adana", "kappa", kappa, or_zero=True, most=1.0)
-    accumulator_dtype = as_dtype("adana", accumulator_dtype, beside_squares=True)
     if not isinstance(through_lr, bool):
         raise TypeError(f"adana needs through_lr True or False, got through_lr={through_lr!r}.")
-    peak_learning_rate = as_peak("adana", peak_learning_rate)
     if peak_learning_rate is not None and through_lr:
         raise ValueError("adana takes peak_learning_rate only if the weight decay is independent, not with through_lr.")
-
-    def init(params: Tree) -> MemoryAdamState:
-        return adam_state(params, accumulator_dtype)
-
-    def update(updates: Tree, state: MemoryAdamState, _params: Tree = None, **_: Any) -> tuple[Tree, MemoryAdamState]:
-        gain = (1.0 + state.count) ** (1 - kappa)
-        state = remember(state, updates, memory, memory)
-        step = jax.tree.map(lambda g, u: g + gain * u, updates, state.average)
-        return cast_like(divide(step, state.square_average, eps), updates), state
-
-    scaled = optax.GradientTransformationExtraArgs(init, update)
-    if isinstance(omega, float) and omega == 0:
-        return optax.with_extra_args_support(optax.chain(scaled, descend("adana", learning_rate)))
-    descent = decayed_descent(
+    return as_optimizer(
         "adana",
         learning_rate,
-        lambda k: omega / (k + 1.0),
-        independent=not through_lr,
+        scale_by_averages("adana", memory, memory, eps, accumulator_dtype, lambda k: (1.0 + k) ** (1 - kappa)),
+        0.0 if isinstance(omega, float) and omega == 0 else lambda k: omega / (k + 1.0),
+        "decoupled" if through_lr else "independent",
         peak_learning_rate=peak_learning_rate,
     )
-    return optax.with_extra_args_support(optax.chain(scaled, *descent))

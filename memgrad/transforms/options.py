@@ -13,6 +13,7 @@ import optax
 from memgrad.memory import Memory, Mixture
 from memgrad.memory.kinds import as_real
 from memgrad.method import Method
+from memgrad.method.method import Kind
 from memgrad.transforms.state import Number, Tree, cast_like, loses_squares
 
 
@@ -83,23 +84,7 @@ def as_dtype(owner: str, dtype: Any | None, *, beside_squares: bool = False) -> 
     return known
 
 
-def descend(owner: str, learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
-    if not callable(learning_rate):
-        as_number(owner, "learning_rate", learning_rate, or_zero=True)
-    return optax.scale_by_learning_rate(learning_rate)
-
-
-def chain(
-    owner: str, parts: list[optax.GradientTransformation], weight_decay: Number, *, before: bool
-) -> optax.GradientTransformationExtraArgs:
-    """The parts in turn, with the weight decay before them (L2) or before the last (decoupled)."""
-    weight_decay = as_number(owner, "weight_decay", weight_decay, or_zero=True)
-    if not (isinstance(weight_decay, float) and weight_decay == 0):
-        parts.insert(0 if before else -1, decay_weights(weight_decay))
-    return optax.with_extra_args_support(optax.chain(*parts))
-
-
-def decay_weights(amount: optax.ScalarOrSchedule, mask: Any | None = None) -> optax.GradientTransformation:
+def decay_weights(amount: optax.ScalarOrSchedule, mask: Any | None) -> optax.GradientTransformation:
     """Add the parameters, times an amount or a schedule of it, to the updates, which keep their dtype."""
     added = optax.add_decayed_weights(amount, mask=mask)
 
@@ -110,35 +95,40 @@ def decay_weights(amount: optax.ScalarOrSchedule, mask: Any | None = None) -> op
     return optax.GradientTransformation(added.init, update)
 
 
-def as_peak(owner: str, peak_learning_rate: Number | None) -> Number | None:
-    """The peak learning rate, checked if it is given."""
-    return None if peak_learning_rate is None else as_number(owner, "peak_learning_rate", peak_learning_rate)
-
-
-def decayed_descent(
+def as_optimizer(
     owner: str,
     learning_rate: optax.ScalarOrSchedule,
+    step: optax.GradientTransformation,
     amount: optax.ScalarOrSchedule,
+    kind: Kind,
     *,
-    independent: bool,
-    peak_learning_rate: Number | None,
+    peak_learning_rate: Number | None = None,
     mask: Any | None = None,
-) -> list[optax.GradientTransformation]:
-    """The learning rate and a decoupled weight decay, times that rate or (independent) times its share of the peak."""
-    step = descend(owner, learning_rate)
-    if not independent:
-        return [decay_weights(amount, mask), step]
-    if peak_learning_rate is None and callable(learning_rate):
-        raise ValueError(
-            f"{owner} with an independent weight decay and a schedule needs peak_learning_rate, the largest "
-            f"learning rate of the schedule, by which the decay is not multiplied."
-        )
+) -> optax.GradientTransformationExtraArgs:
+    """A step with a learning rate and a weight decay, whose kinds are those of `memgrad.method.WeightDecay`."""
+    if not callable(learning_rate):
+        as_number(owner, "learning_rate", learning_rate, or_zero=True)
+    if peak_learning_rate is not None:
+        peak_learning_rate = as_number(owner, "peak_learning_rate", peak_learning_rate)
+    descent = optax.scale_by_learning_rate(learning_rate)
 
     def shrink(k: jax.Array) -> Any:
         # A constant learning rate is its own peak, even if it is 0.
         rate = learning_rate(k) if callable(learning_rate) else learning_rate
-        return -(amount(k) if callable(amount) else amount) * (
-            1.0 if peak_learning_rate is None else rate / peak_learning_rate
-        )
+        share = 1.0 if peak_learning_rate is None else rate / peak_learning_rate
+        return -(amount(k) if callable(amount) else amount) * share
 
-    return [step, decay_weights(shrink, mask)]
+    if isinstance(amount, float) and amount == 0:
+        parts = [step, descent]
+    elif kind == "l2":
+        parts = [decay_weights(amount, mask), step, descent]
+    elif kind == "decoupled":
+        parts = [step, decay_weights(amount, mask), descent]
+    elif peak_learning_rate is None and callable(learning_rate):
+        raise ValueError(
+            f"{owner} with an independent weight decay and a schedule needs peak_learning_rate, the largest "
+            f"learning rate of the schedule, by which the decay is not multiplied."
+        )
+    else:
+        parts = [step, descent, decay_weights(shrink, mask)]
+    return optax.with_extra_args_support(optax.chain(*parts))

@@ -6,9 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-
-from memgrad.memory import Memory
 
 Tree = Any
 Number = float | jax.Array
@@ -55,23 +52,6 @@ def zeros_like(params: Tree, dtype: Any | None, *, beside_squares: bool = False)
         return jnp.zeros_like(x, dtype=dtype)
 
     return jax.tree.map(zeros, params)
-
-
-def adam_state(params: Tree, dtype: Any | None) -> MemoryAdamState:
-    real = jax.tree.map(jnp.real, params)  # |g|^2 of a complex gradient is real
-    average, square_average = (zeros_like(each, dtype, beside_squares=True) for each in (params, real))
-    return MemoryAdamState(jnp.zeros((), jnp.int32), average, square_average)
-
-
-def remember(state: MemoryAdamState, gradients: Tree, memory: Memory, second_memory: Memory) -> MemoryAdamState:
-    """The state with these gradients in both averages."""
-    k = state.count
-
-    return MemoryAdamState(
-        optax.safe_increment(k),
-        lerp(state.average, gradients, memory.fresh(k)),
-        lerp(state.square_average, squares_of(gradients, state.square_average), second_memory.fresh(k)),
-    )
 
 
 def squares_of(gradients: Tree, like: Tree) -> Tree:

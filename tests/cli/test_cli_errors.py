@@ -53,3 +53,20 @@ def test_an_argument_of_a_bound_that_cannot_be_read_is_refused(word: str, rule: 
     found = CliRunner().invoke(app, ["bound", "memsgd", "lr=0.1", word], env={"COLUMNS": "200"})
     assert found.exit_code == 2
     assert rule in found.output
+
+
+@pytest.mark.parametrize(
+    ("word", "rule"),
+    [
+        ("k=nan", "memsgd needs k (step, counted from 0, or an array of steps) to be an integer >= 0, got k=nan."),
+        ("k=inf", "to be an integer >= 0, got k=inf."),
+        ("dimension=nan", "to be an integer >= 1, got dimension=nan."),
+    ],
+)
+def test_an_integer_of_a_bound_that_is_not_finite_is_refused_by_its_name(word: str, rule: str) -> None:
+    given = {"degree": "2", "lr": "0.1", "smoothness": "1", "distance": "1", "noise": "0", "dimension": "1", "k": "9"}
+    given |= dict([word.split("=")])
+    words = [f"{name}={value}" for name, value in given.items()]
+    found = CliRunner().invoke(app, ["bound", "memsgd", *words], env={"COLUMNS": "200"})
+    assert found.exit_code == 2
+    assert rule in found.output

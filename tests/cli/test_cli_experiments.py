@@ -84,14 +84,6 @@ def test_init_takes_a_problem_of_ones_own_and_refuses_one_that_there_is_not(tmp_
     assert not (tmp_path / "b.toml").exists()
 
 
-@pytest.mark.parametrize("command", ["init", "plan", "run"])
-def test_help_has_examples(command: str) -> None:
-    result = invoke(command, "--help")
-    assert result.exit_code == 0
-    assert "For example" in result.stdout
-    assert f"memgrad {command}" in result.stdout
-
-
 # --- plan ------------------------------------------------------------------------------------------------------------
 
 

@@ -242,13 +242,6 @@ def test_nothing_finished_yet_is_told(tmp_path: Path, spec: Path) -> None:
     assert "'SGD' has no step size all of whose runs are finished" in said(result)
 
 
-@pytest.mark.parametrize("command", ["ls", "export", "gc", "compare"])
-def test_help_shows_what_to_type(command: str) -> None:
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    assert f"memgrad {command}" in result.stdout
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160, None])
 def test_compare_and_ls_never_cut_a_number(folder: Path, spec: Path, width: int | None) -> None:
     env = {"COLUMNS": None if width is None else str(width), "NO_COLOR": "1", "TERM": "dumb"}

@@ -184,8 +184,9 @@ def test_the_variance_of_sgd_and_of_exponential_memory_has_its_limit(beta: float
 
 def test_sgd_and_exponential_memory_diverge_just_beyond_the_stated_step_size() -> None:
     for memory, limit in (("inst", 2.0), ("exp:0.5", 6.0)):
-        with pytest.raises(ValueError, match=f"lr must be below {limit:g}"):
-            limit_variance(memory, lr=limit * 1.001, curvature=1.0)
+        for share in (1.0, 1.001):
+            with pytest.raises(ValueError, match=f"lr must be below {limit:g}"):
+                limit_variance(memory, lr=limit * share, curvature=1.0)
         outside, inside = (
             method_moments(memory, lr=limit * f, hessian=1.0, x0=1.0, steps=800).mean[-1, 0] for f in (1.05, 0.95)
         )

@@ -180,6 +180,12 @@ def test_the_covariance_of_noise() -> None:
         as_noise(lambda x: 1.0).covariance(2)
 
 
+def test_the_largest_noise_has_a_finite_variance() -> None:
+    assert np.isfinite(as_noise(1e150).covariance(1)).all()
+    with pytest.raises(ValueError, match="at most 1e150"):
+        as_noise(1.01e150)
+
+
 def test_noise_is_recognised() -> None:
     assert isinstance(as_noise(0.1), ScalarNoise)
     assert isinstance(as_noise(SIGMA), MatrixNoise)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -115,6 +117,22 @@ def test_bins_of_a_power_law_agree_with_all_its_eigenvalues() -> None:
     assert np.abs(b / a - 1).max() < 3e-3
 
 
+@pytest.mark.parametrize("dimension", [1, 5, 15, 16, 17, 40, 1000])
+def test_a_power_law_has_its_eigenvalues_and_the_first_sixteen_a_bin_each(dimension: int) -> None:
+    nu, zeta, j = 1.5, 0.4, np.arange(1, dimension + 1.0)
+    found = Spectrum.power_law(nu, zeta, dimension=dimension)
+    single = min(dimension, 16)
+    assert len(found.curvature) == single if dimension <= 16 else len(found.curvature) > single
+    assert found.curvature[:single] == pytest.approx(j[:single] ** -nu, rel=1e-9)
+    assert found.trace[:single] == pytest.approx(j[:single] ** -nu, rel=1e-9)
+    assert found.trace.sum() == pytest.approx((j**-nu).sum(), rel=1e-12)
+    assert found.signal.sum() == pytest.approx((j ** (-nu * zeta - 1)).sum(), rel=1e-12)
+    assert np.all(found.curvature >= j[-1] ** -nu * (1 - 1e-9))
+    assert found.name == f"nu = 1.5, zeta = 0.4, {dimension} eigenvalues"
+    if dimension > 17:
+        assert found.trace[16] > (j[16:18] ** -nu).sum() * (1 - 1e-9)  # two eigenvalues at least
+
+
 def test_many_settings_equal_single_ones_and_a_run_can_be_split_at_any_stretch() -> None:
     spectrum = Spectrum.power_law(2.0, 0.5)
     methods = [f"inst + {c}*(1+k)^0.5*poly:4" for c in (0.01, 0.02, 0.05)] + ["inst", "exp:0.9 + 0.1*exp:0.99"]
@@ -155,6 +173,28 @@ def test_divergence_is_reported_with_its_step() -> None:
         exact_risk("inst", Spectrum.of([1.0]), lr=3.0, steps=100).best()
 
 
+def test_a_step_at_the_learning_rate_0_leaves_the_risk_as_it_is() -> None:
+    found = exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=3, schedule=[1.0, 0.0, 1.0], record=[1, 2, 3])
+    assert found.risk[0, 0, 1] == found.risk[0, 0, 0] > found.risk[0, 0, 2]
+
+
+def test_the_first_and_last_step_are_recorded_and_progress_counts_setting_steps() -> None:
+    seen: list[tuple[int, int]] = []
+    options: dict[str, Any] = {"steps": 600, "threads": 1, "progress": lambda *each: seen.append(each)}
+    found = exact_risk(["inst", "poly:2", "exp:0.5"], Spectrum.of([1.0]), lr=[0.1, 0.2], **options)
+    assert (found.k[0], found.k[1], found.k[-1]) == (0, 1, 600)
+    assert np.all(np.diff(found.k) > 0)
+    # Stretches of 512 steps: two settings without an average, and four with one.
+    assert seen == [(1024, 3600), (1200, 3600), (3248, 3600), (3600, 3600)]
+
+
+def test_the_best_of_some_methods_is_named_by_its_place_among_all() -> None:
+    found = exact_risk(["inst", "poly:2", "inst"], Spectrum.of([1.0]), lr=[1e-4, 0.3, 1e-5], steps=20)
+    assert found.best() in ((0, 1), (2, 1), (1, 1))
+    assert found.best([2]) == (2, 1)
+    assert found.best([1, 2])[0] in (1, 2)
+
+
 def test_a_schedule_may_be_a_function_or_numbers() -> None:
     spectrum, steps = Spectrum.power_law(1.5, 0.5), 50
     by_function = exact_risk("poly:2", spectrum, lr=0.2, steps=steps, schedule=lambda k: 1 - k / steps)
@@ -185,7 +225,16 @@ def test_an_interrupted_computation_stops() -> None:
         (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=0), r"steps >= 1, got steps=0"),
         (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, batch=0), r"integer batch >= 1, got batch=0"),
         (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, noise=-1), r"finite noise >= 0, got noise=-1"),
-        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, record=[3, 9]), r"increasing steps from 0"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, record=[3, 6]), r"increasing steps from 0"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, record=[-1, 5]), r"increasing steps from 0"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, record=[2, 2]), r"increasing steps from 0"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=[], steps=5), r"finite learning rates lr > 0"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=[[0.1]], steps=5), r"finite learning rates lr > 0"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, noise=np.inf), r"noise >= 0, got noise=inf"),
+        (lambda: sgd_limit(Spectrum.of([1.0]), batch=1.5), r"sgd_limit needs an integer batch >= 1, got batch=1.5"),
+        (lambda: Spectrum([1.0], [0.0], [1.0]), r"every trace > 0, got .*0.0.* in bin 0"),
+        (lambda: Spectrum.power_law(2.0, 0.5, per_octave=0.9), r"per_octave"),
+        (lambda: Spectrum.power_law(2.0, 0.5, dimension=0), r"integer dimension >= 1 or inf, got dimension=0"),
         (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=5, schedule=[1.0]), r"each of the 5 steps"),
         (
             lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=2, schedule=[1.0, -1.0]),

@@ -23,10 +23,34 @@ def test_the_interval_shows_a_slope_that_still_changes() -> None:
     assert found.low == pytest.approx(0.46, abs=0.01)
 
 
+def test_the_stretch_has_the_requested_decades_and_the_estimate_its_name() -> None:
+    k = np.arange(1, 10_001)
+    risk = np.where(k < 1000, 1000.0 * k**-1.0, 1.0)  # a slope of 1, then a floor over the last decade
+    assert fit_exponent(k, risk).value == pytest.approx(0.0, abs=1e-12)
+    assert fit_exponent(k, risk, decades=0.5, name="theta").name == "theta"
+    # Two straight halves, slopes 1 and 0, over two decades: the least-squares line has the mean slope.
+    assert fit_exponent(k, risk, decades=2.0).value == pytest.approx(0.5, abs=1e-3)
+    assert fit_exponent(k, risk, decades=2.0).high == pytest.approx(1.0, abs=1e-9)
+
+
+def test_points_count_by_their_share_of_the_logarithmic_axis() -> None:
+    """-log risk = (log k)^2: the least-squares line over [a, b] has the slope a + b, however the points are spread."""
+    k = np.arange(100, 1001)  # nine tenths of the points are in the upper half of the axis
+    found = fit_exponent(k, np.exp(-(np.log(k) ** 2)))
+    assert found.value == pytest.approx(np.log(100) + np.log(1000), abs=0.01)  # unweighted: 0.35 above it
+
+
+def test_nine_points_are_enough() -> None:
+    k = np.geomspace(100, 1000, 9)
+    assert fit_exponent(k, k**-0.5).value == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(
     ("k", "risk", "message"),
     [
         (np.arange(1, 5), np.ones(4), "at least 9 increasing steps in the last 1 decades, got 4"),
+        (np.geomspace(100, 999, 8), np.ones(8), "at least 9 increasing steps in the last 1 decades, got 8"),
+        (np.repeat(np.arange(50, 60), 2), np.ones(20), "at least 9 increasing steps"),
         (np.arange(1, 101), np.full(100, np.inf), "finite and > 0, got .*inf.* at step 10"),
         (np.arange(1, 101), np.zeros(100), "finite and > 0, got .*0.0"),
         (np.arange(1, 101), np.ones(99), "one risk per step"),
@@ -51,6 +75,8 @@ def test_predictions_and_their_limits() -> None:
     assert predicted_exponent(2.0, 1.8) == 1.5  # the noise of the steep directions decides
     with pytest.raises(ValueError, match=r"1/nu = 0.5 <= kappa <= 1, got kappa=0.4"):
         predicted_exponent(2.0, 0.5, kappa=0.4)
+    with pytest.raises(ValueError, match=r"<= kappa <= 1, got kappa=1.01"):
+        predicted_exponent(2.0, 0.5, kappa=1.01)
     with pytest.raises(ValueError, match=r"finite nu > 1, got nu=1"):
         predicted_exponent(1.0, 0.5)
     with pytest.raises(ValueError, match=r"finite zeta > 0, got zeta=-1"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import hyp0f1
 
 from memgrad.dynamics import (
@@ -58,6 +59,55 @@ def test_it_is_the_limit_of_the_method(growth: float, instant: float) -> None:
     assert abs(errors[-1]) < 0.01 * expected
     assert errors[1] == pytest.approx(errors[0] / 2, rel=0.2)
     assert errors[2] == pytest.approx(errors[1] / 2, rel=0.2)
+
+
+@pytest.mark.parametrize(("p", "c", "g", "n"), [(3.0, 0.5, 0.25, 0.8), (2.5, 1.3, 1.0, 0.0), (0.8, 1.0, 0.0, 2.0)])
+def test_the_moments_under_a_constant_gradient_are_integrals_of_the_pushes(
+    p: float, c: float, g: float, n: float
+) -> None:
+    """The noise at r pushes X by phi(r) = n + c p r^(p-1) int_r^t s^(g-p) ds, and V by psi(r) = p r^(p-1)/t^p."""
+
+    def integral(t: float, first: str, second: str) -> float:
+        def push(r: float, which: str) -> float:
+            if which == "v":
+                return p * r ** (p - 1) / t**p
+            return n + c * p * r ** (p - 1) * (t ** (g - p + 1) - r ** (g - p + 1)) / (g - p + 1)
+
+        # r = t u^3 takes the power of r at 0 away.
+        return quad(lambda u: push(t * u**3, first) * push(t * u**3, second) * 3 * t * u**2, 0, 1, epsabs=1e-13)[0]
+
+    flow = MixtureFlow(f"poly:{p}", scale=c, growth=g, instant=n, gradient=np.ones_like, noise=0.5, hessian=0.0)
+    found = moments(flow, [0.0, 1e-4, 2.0], 1.0)
+    for i, t in enumerate(found.t.tolist()):
+        assert found.mean_x[i, 0] == pytest.approx(1 - n * t - c * t ** (1 + g) / (1 + g), rel=1e-9)
+        assert found.mean_v[i, 0] == pytest.approx(-1.0)
+        if t:
+            exact = [0.25 * integral(t, *pair) for pair in ("xx", "xv", "vv")]
+            assert [found.cov_xx[i, 0, 0], found.cov_xv[i, 0, 0], found.cov_vv[i, 0, 0]] == pytest.approx(
+                exact, rel=1e-6
+            )
+            early = [part.item() for part in flow._near_zero(t, 1, np.array([[0.25]]))[2:]]
+            assert early == pytest.approx(exact, rel=1e-6)  # the gradient is the first one at all times
+    assert found.cov_xx[0, 0, 0] == 0
+    assert found.cov_xv[0, 0, 0] == pytest.approx(found.cov_xv[1, 0, 0], abs=0.1)
+
+
+def test_a_gain_has_the_velocity_of_memory_at_time_0_too() -> None:
+    gradient = {"gradient": lambda x: 2 * x}
+    for p, c, g in ((3.0, 0.5, 0.5), (4.0, 1.0, 1.0)):
+        warp = MixtureFlow(f"poly:{p}", scale=c, growth=g, **gradient).warp()
+        ball = solve(HeavyBallFlow(warp.viscosity, **gradient), [0.0, 1.0], 3.0)
+        assert warp.to_memory(ball).v[0] == pytest.approx([-6.0], rel=1e-6)  # V(0+) = -gradient
+
+
+def test_paths_say_how_many_steps_and_normals_they_took() -> None:
+    flow, seen = MixtureFlow("poly:4", instant=1.0, **on_quadratic([1.0, 0.4], 0.5)), []
+    noise = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]])
+    found = simulate(flow, [3.0], [1.0, 1.0], paths=3, dt=0.005, seed=0, progress=lambda *each: seen.append(each))
+    assert (found.steps, found.normals) == (600, 2 * 600 * 3 * 2)
+    assert seen == [(256, 600), (512, 600)]
+    wide = MixtureFlow("poly:4", gradient=lambda x: x, noise=noise)
+    assert simulate(wide, [0.5], [1.0, 1.0], paths=2, dt=0.1, seed=0).normals == 2 * 5 * 2 * 3
 
 
 def test_paths_have_the_exact_moments() -> None:
@@ -126,6 +176,8 @@ def test_damping_by_curvature_equation() -> None:
     [
         (lambda: MixtureFlow("inst", gradient=np.ones_like), "use GradientFlow"),
         (lambda: MixtureFlow("poly:2", growth=-1.0, gradient=np.ones_like), "finite growth >= 0, got growth=-1.0"),
+        (lambda: MixtureFlow("poly:2", growth=np.inf, gradient=np.ones_like), "finite growth >= 0, got growth=inf"),
+        (lambda: MixtureFlow("poly:2", instant=-0.1, gradient=np.ones_like), "finite instant >= 0, got instant=-0.1"),
         (lambda: MixtureFlow("poly:2", scale=0.0, gradient=np.ones_like), "finite scale > 0, got scale=0.0"),
         (lambda: MixtureFlow("poly:0.5", gradient=np.ones_like, noise=1.0), "p > 1/2"),
         (lambda: MixtureFlow("poly:2", instant=1.0, gradient=np.ones_like).warp(), "no change of time"),

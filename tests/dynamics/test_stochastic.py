@@ -31,6 +31,7 @@ from memgrad.dynamics import (
     simulate_together,
     stochastic,
 )
+from memgrad.dynamics.flows import joint_columns
 
 SIGMA = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]])  # d = 2, r = 3
 ONE = np.ones_like
@@ -728,6 +729,12 @@ def test_statistics_are_those_of_the_paths() -> None:
     assert list(columns)[:5] == ["t", "mean_x0", "mean_x1", "sd_x0", "sd_x1"]
     assert {"q0.1_x0", "q0.9_v1", "mean_f", "sd_f", "q0.9_speed"} <= set(columns)
     assert all(column.shape == (3,) for column in columns.values())
+    np.testing.assert_array_equal(columns["sd_v1"], np.sqrt(found.var_v[:, 1]))
+    np.testing.assert_array_equal(columns["q0.9_x0"], found.quantiles_x[:, 1, 0])
+    np.testing.assert_array_equal(columns["q0.9_speed"], found.observed["speed"].quantiles[:, 1])
+    both = joint_columns({"one": found, "other": found})
+    assert both["flow"].tolist() == ["one"] * 3 + ["other"] * 3
+    np.testing.assert_array_equal(both["mean_x1"], np.tile(columns["mean_x1"], 2))
 
 
 def test_quantiles_are_those_of_the_normal_law() -> None:
@@ -769,9 +776,10 @@ def test_a_number_is_the_end_of_even_times() -> None:
 
 
 def test_one_path_has_no_spread() -> None:
-    found = simulate(MemoryFlow("poly:3", gradient=same, noise=1.0), [1.0], 1.0, paths=1, dt=0.1, seed=0)
+    equation, observe = MemoryFlow("poly:3", gradient=same, noise=1.0), {"f": lambda x, v: x[:, 0]}
+    found = simulate(equation, [1.0], 1.0, paths=1, dt=0.1, seed=0, observe=observe)
     assert found.success
-    assert found.var_x[0, 0] == 0
+    assert found.var_x[0, 0] == found.observed["f"].sd[0] == 0
 
 
 # --- progress, interruption, memory ----------------------------------------------------------------------------------
@@ -847,6 +855,26 @@ def test_a_million_paths_fit_in_what_is_announced() -> None:
     within(found.covariance[1], [[xx, xv], [xv, vv]], np.sqrt(2 / n) * np.array([[xx, vv], [vv, vv]]))
     with pytest.raises(ValueError, match="raise memory_limit"):
         simulate(equation, [0.5, 1.0], 1.0, paths=n, dt=0.25, seed=30, memory_limit=announced - 1)
+
+
+def test_kept_paths_and_every_equation_count_as_memory() -> None:
+    """Eight bytes for each position and velocity of d = 2: three copies of the state, and one per kept time."""
+    equation = GradientFlow(gradient=same, noise=1.0)
+    options: dict[str, Any] = {"paths": 10, "dt": 0.5, "seed": 0, "keep_paths": True}
+    for equations in (1, 3):
+        need = equations * 8 * 10 * 2 * 2 * (3 + 4)
+        times, x0 = [0.0, 0.5, 1.0, 1.5], [1.0, 2.0]
+        assert simulate_together([equation] * equations, times, x0, **options, memory_limit=need)[0].success
+        with pytest.raises(ValueError, match="10 paths at 4 times need"):
+            simulate_together([equation] * equations, times, x0, **options, memory_limit=need - 1)
+
+
+def test_steps_are_counted_up_to_where_floats_can_tell_them_apart() -> None:
+    def begun(done: int, total: int) -> None:
+        pytest.fail("a simulation of 1e16 steps has begun")
+
+    with pytest.raises(ValueError, match=r"1e\+16 steps, more than can be counted \(9e15\)"):
+        simulate(GradientFlow(gradient=same), [1e16], 1.0, paths=1, dt=1.0, seed=0, progress=begun)
 
 
 def test_what_has_not_begun_is_given_up_after_an_error() -> None:

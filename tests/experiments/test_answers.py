@@ -15,6 +15,7 @@ from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Contestant
 from memgrad.experiments.racing.sequential import Dropped
 from memgrad.experiments.racing.words import answer_in_words, percent, to_toml
+from memgrad.memory import Polynomial
 from memgrad.statistics import Estimate
 
 LOSS = Estimate(0.5, 0.4, 0.6, 10)
@@ -38,21 +39,28 @@ def test_the_answer_in_words_names_edges_and_what_diverged() -> None:
 
 def test_settings_as_toml_read_back() -> None:
     settings = {
-        "name": 'a "name"\nof two lines',
+        "name": 'a "name"\nof two lines, 🚀 and \x7f',
         "sample": True,
         "note": None,
         "seeds": [1, 2],
+        "steps": 9,
+        "two words": "ü",
+        "share": np.float64(0.5),
         "clip": math.inf,
         "least": -math.inf,
         "select": {"metric": "loss", "last": 0.05},
         "evaluate": {"times": {"loss": 3, "test loss": 5}},
         "options": {},
     }
-    methods = [{"optimizer": "MemSGD", "grid": {"memory": ["poly:2", "inst"], "nesterov": [False]}, "lr": 1e-9}]
+    methods: list[dict[str, Any]] = [
+        {"optimizer": "MemSGD", "grid": {"memory": ["poly:2", "inst"], "nesterov": [False]}, "lr": 1e-9},
+        {"optimizer": "Adam"},
+    ]
     read = tomllib.loads(to_toml(settings, methods))
     assert read.pop("methods") == methods
     assert read == {name: value for name, value in settings.items() if value not in (None, {})}
     assert math.isnan(tomllib.loads(to_toml({"x": math.nan}, []))["x"])
+    assert tomllib.loads(to_toml({"memory": Polynomial(8.0)}, []))["memory"] == "poly:8"
 
 
 @pytest.mark.parametrize(

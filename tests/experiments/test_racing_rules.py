@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from memgrad.experiments.racing.learning_rates import Search
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate, portfolio
 from memgrad.experiments.racing.sequential import Dropped, Entrant, Rules, race
 from memgrad.experiments.racing.tuner import FORMAT, Tuner, measured
-from memgrad.experiments.racing.words import to_toml
 
 # --- what is told ----------------------------------------------------------------------------------------------------
 
@@ -153,15 +151,6 @@ def test_a_search_starts_at_its_guess_and_goes_down_to_its_reach() -> None:
     assert [(trial.name, trial.place, trial.seed, trial.stage) for trial in course.wants] == [
         ("a", place, 0, "search") for place in (-8, -4, 0)
     ]
-
-
-def test_settings_are_written_as_toml_that_reads_back() -> None:
-    settings = {"steps": 9, "seeds": [1, 2], "on": True, "none": None, "share": 0.5, "far": math.inf, "low": -math.inf}
-    settings |= {"two words": 'a"b', "evaluate": {"times": 3, "at": {"x": 1}}, "empty": {}}
-    text = to_toml(settings, [{"optimizer": "SGD", "lr": 0.5}, {"optimizer": "Adam"}])
-    expected = {name: value for name, value in settings.items() if name not in ("none", "empty")}
-    assert tomllib.loads(text) == {**expected, "methods": [{"optimizer": "SGD", "lr": 0.5}, {"optimizer": "Adam"}]}
-    assert math.isnan(tomllib.loads(to_toml({"x": math.nan}, []))["x"])
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------

@@ -241,6 +241,22 @@ def test_values_that_may_be_negative_are_compared_plainly(made: Callable[..., Re
     assert sgd.ratio is None
 
 
+@pytest.mark.parametrize(
+    ("goal", "value", "steps"),
+    [("max", 15.0, 15.0), ("max", 31.0, math.inf), ("min", 15.0, 0.0), ("min", -1.0, math.inf)],
+)
+def test_a_value_is_reached_from_below_if_more_is_better(
+    made: Callable[..., Results], goal: str, value: float, steps: float
+) -> None:
+    spec = SPEC.model_copy(update={"select": SPEC.select.model_copy(update={"goal": goal})})
+    results = made(chunk_from(RUNS, lambda run, step: float(step)), spec=spec)
+    reached = results.steps_to_reach("SGD", "loss", value)
+    assert (reached.value, reached.n, reached.name) == (steps, 3, f"steps to loss {value:g}")
+    for bad in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="the value of loss that is to be reached must be finite"):
+            results.steps_to_reach("SGD", "loss", bad)
+
+
 def test_the_table_has_all_seeds_at_every_step_size(made: Callable[..., Results]) -> None:
     table = made(chunk_from(RUNS, loss)).table()
     assert len(table["value"]) == 12 * 4 * 2

@@ -14,7 +14,9 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -30,6 +32,8 @@ from memgrad.experiments.storing.chunk import Chunk
 from memgrad.experiments.storing.folder import default_path
 from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
+
+SELDOM = (("accuracy", (0, 30)),)
 
 FACTS = Facts("logistic", "f" * 32, 100, 16, 64, ("loss", "accuracy"), 12345)
 
@@ -167,6 +171,19 @@ def test_what_all_runs_share_is_kept_once(store: Store) -> None:
     metadata = parquet.read_metadata(store.write(chunk_from(runs))).metadata[b"memgrad"]
     assert metadata.count(b"4990") == 2  # the last step, and the last evaluation
     assert list(store.digests().values()) == runs
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    "own", [{"clip": 1.0}, {"schedule": "cosine"}, {"gradient_examples": 8}, {"loss_examples": 8}, {"seldom": SELDOM}]
+)
+def test_a_setting_that_only_one_run_of_a_chunk_has_stays_its_own(
+    store: Store, own: dict[str, Any], first: bool
+) -> None:
+    plain, special = run_of(seed=0), replace(run_of(seed=1), **own)
+    runs = (special, plain) if first else (plain, special)
+    store.write(chunk_from(runs))
+    assert Store(store.path).digests() == {run.digest: run for run in runs}
 
 
 def test_rows_are_described_by_their_runs(store: Store) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import itertools
 import math
 import pickletools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from memgrad import optim, problems
 from memgrad.experiments.planning.recipe import Recipe
 from memgrad.experiments.planning.runs import NUMERICS, Run
 from memgrad.experiments.storing.chunk import Chunk
+from memgrad.experiments.training import train as train_module
 from memgrad.experiments.training.alone import Alone
 from memgrad.experiments.training.checkpoint import Checkpoint
 from memgrad.experiments.training.events import Evaluated, Finished, Progressed, Saved, Stopped
@@ -552,6 +555,19 @@ def test_checkpoints_come_as_often_as_asked_for_and_change_nothing() -> None:
     last = events[-1]
     assert isinstance(last, Finished)
     assert identical(last.chunk, chunk)
+
+
+def test_checkpoints_and_reports_come_when_their_time_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that moves by a second per step."""
+    clock = itertools.count()
+    stopped = {"perf_counter": lambda: 0.0, "process_time": lambda: 0.0}
+    monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: float(next(clock)), **stopped))
+    monkeypatch.setattr(train_module, "REPORT_EVERY", 4.0)
+    problem = noisy()
+    events = list(Training(problem, (run_on(problem, ("SGD", {}), steps=12),)).events(save_every=2.0))
+    assert [event.k for event in events if isinstance(event, Saved)] == [3, 6, 9, 12]
+    assert [event.k for event in events if isinstance(event, Progressed)] == [5, 10]
+    assert [event.k for event in events if isinstance(event, Evaluated)] == [0, 6, 12]
 
 
 def test_time_spent_before_a_checkpoint_is_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -112,11 +113,13 @@ def test_a_budget_of_time_that_is_used_up_asks_for_nothing_new(tmp_path: Path) -
             Budget(**bad)  # type: ignore[arg-type]
 
 
-def test_another_seed_is_an_independent_repetition(answer: Answer, store: Store) -> None:
-    before = set(store.digests())
-    again = tune(SPEC, store, Here(), rules=RULES, seed=1)
+def test_another_seed_is_an_independent_repetition(answer: Answer, store: Store, tmp_path: Path) -> None:
+    shutil.copytree(store.path, tmp_path / "store")
+    other = Store.open(tmp_path / "store")
+    before = set(other.digests())
+    again = tune(SPEC, other, Here(), rules=RULES, seed=1)
     assert again.first_seed == answer.first_seed + 10_000_000
-    assert len(set(store.digests()) - before) == again.runs
+    assert len(set(other.digests()) - before) == again.runs
 
 
 def test_the_repeated_experiment_is_in_the_store_and_gives_the_same_ratio(answer: Answer, store: Store) -> None:

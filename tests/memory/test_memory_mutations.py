@@ -6,6 +6,7 @@ A check that shares b_k with the code under test stays green when k is shifted b
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -171,13 +172,13 @@ def test_a_tie_that_does_not_count_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_local_degree_from_the_next_step_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    case, issue = FAMILY["Polynomial"].case(2.0), memgrad.memory.base.issue_passport
+    case, issue = FAMILY["Polynomial"].case(2.0), memgrad.memory.base.Passport
     check_passport(case, 9)
 
-    def mutant(memory: str, k: int, statistics: Any, decay: float, fresh: float) -> Any:
-        return issue(memory, k, statistics, case.memory.decay(k + 1), fresh)
+    def mutant(memory: str, k: int, *numbers: Any) -> Any:
+        return replace(issue(memory, k, *numbers), local_degree=k * case.memory.fresh(k) / case.memory.decay(k + 1))
 
-    monkeypatch.setattr(memgrad.memory.base, "issue_passport", mutant)
+    monkeypatch.setattr(memgrad.memory.base, "Passport", mutant)
     with pytest.raises(AssertionError, match="degree"):
         check_passport(case, 9)
 

@@ -180,6 +180,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Sampled(np.sin, np.cos, 0.1), ValueError, r"must increase.*at t=1\.7"),
     (lambda: Sampled(lambda t: t + 1, lambda t: 1.0, 1.0), ValueError, r"m\(0\) = 0, got m\(0\) = 1\.0; subtract it"),
     (lambda: Sampled(np.expm1, np.exp, 1.0), ValueError, r"finite, got inf at t=7.*FromDecays"),
+    (lambda: Sampled(np.expm1, np.exp, 1.0, steps=710), ValueError, r"finite, got inf at t=710.0 \(step 710 of"),
     (lambda: Sampled(rising, lambda t: t, 1.0), ValueError, "dm must be the derivative of m"),
     (lambda: Sampled(rising, lambda t: 2 * t + 1e-3, 1.0), ValueError, "dm must be the derivative of m"),
     (lambda: Sampled(math.log1p, lambda t: 1 / (1 + t), 1.0), TypeError, r"numpy arrays.*np\.log1p instead of math"),
@@ -247,6 +248,13 @@ def test_bad_input_is_refused_with_the_value_and_the_rule(
 ) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
         attempt()
+
+
+@pytest.mark.parametrize("t", [True, np.True_, np.array([1.0]) > 0, torch.ones(2) > 0], ids=repr)
+@pytest.mark.parametrize("name", ["m", "dm", "rate"])
+def test_a_boolean_is_no_time(name: str, t: Any) -> None:
+    with pytest.raises(TypeError, match="a time t must be a real number, got the boolean t="):
+        getattr(Memory.parse("poly:2"), name)(t)
 
 
 BAD_STEPS: list[tuple[Any, type[Exception], str]] = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,11 @@ def test_a_passport_sums_the_exact_weights_whatever_the_parameters(row: Row, dat
 
 @every_example
 @pytest.mark.parametrize("block", [1, 2, 10, 11, 12])
-def test_the_blocks_of_the_recursion_leave_no_seams(case: Case, block: int) -> None:
+def test_the_blocks_of_the_recursion_leave_no_seams(case: Case, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memgrad.memory.long_past._BLOCK", block)
     for k in (0, 1, 10, 23):
         mean_age, half_life, squares = case.statistics(k)
-        statistics = sum_the_past("it", k, [(1.0, case.memory)], block=block).statistics
+        statistics = sum_the_past("it", k, [(1.0, case.memory)]).statistics
         # 24 steps of three roundings; the recursion may leave out what weighs 1e-17 of the whole.
         assert_close(f"mean age of {case} at {k}", statistics.mean_age, mean_age, rtol=1e-13)
         assert_close(f"sum of squares of {case} at {k}", statistics.sum_of_squares, squares, rtol=1e-13)
@@ -435,3 +437,15 @@ def test_a_passport_is_a_frozen_value_and_plain_data() -> None:
         passport.mean_age = 0.0
     assert passport == Polynomial(2.0).passport(3)
     assert Passport(**json.loads(json.dumps(passport.to_dict()))) == passport
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4])
+@pytest.mark.parametrize("k", [0, 1, 2, 5, 12])
+def test_integer_degrees_have_the_exact_variance_factor(p: int, k: int) -> None:
+    weights = [Fraction(1)]
+    for i in range(1, k + 1):
+        b = Fraction(i, i + p)
+        weights = [b * w for w in weights] + [1 - b]
+    passport = Polynomial(p).passport(k)
+    assert passport.variance_factor == pytest.approx(float(sum(w * w for w in weights)), rel=1e-14)
+    assert passport.mean_age == pytest.approx(float(sum((k - i) * w for i, w in enumerate(weights))), rel=1e-14)

@@ -55,6 +55,12 @@ def test_a_threshold_far_from_1_is_noticed() -> None:
     assert "for gradients of size 1, but not" in found.unidentified["buffer"]
 
 
+def test_a_threshold_far_below_1_is_noticed() -> None:
+    found = audit(nasty.DeadNearZero, STEPS)
+    assert not found.buffers
+    assert "rounded or not linear" in found.unidentified["buffer"]
+
+
 def test_amsgrads_maximum_is_no_memory_though_it_is_near_one_after_few_steps() -> None:
     found = audit(lambda params: torch.optim.Adam(params, lr=0.1, amsgrad=True), STEPS)
     assert found.buffers.keys() == {"exp_avg", "exp_avg_sq"}

@@ -13,7 +13,7 @@ from memgrad import optim
 from memgrad.experiments.planning.recipe import Recipe
 from memgrad.memory import Memory
 from memgrad.method import Method
-from memgrad.optim.methods import METHOD_OF
+from memgrad.optim.methods import METHOD_OF, method_of
 
 Array = NDArray[np.float64]
 K = 40
@@ -57,6 +57,12 @@ def test_a_heavy_ball_sums_gradients_with_powers_of_its_momentum(name: str, k: i
     found = rule(name, momentum=0.9)
     assert weights(found, k) == pytest.approx(powers(0.9, k), rel=1e-12)
     assert weights(found, k).sum() == pytest.approx((1 - 0.9 ** (k + 1)) / (1 - 0.9), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["HeavyBall", "Nesterov"])
+def test_without_momentum_and_viscosity_the_momentum_is_that_of_the_optimizer(name: str) -> None:
+    options = {"momentum": None, "viscosity": None, "weight_decay": 0.0, "decoupled_weight_decay": False}
+    assert method_of(name, options) == rule(name, momentum=0.9)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 7, K])
@@ -129,6 +135,24 @@ def test_weight_decay_is_an_l2_term_or_a_shrinking(
     found = rule(optimizer, weight_decay=0.1, **options)
     decay, k = found.weight_decay, np.arange(3.0)
     assert (decay.l2(k).tolist(), decay.shrink(k, 1.0, 1.0).tolist()) == ([l2] * 3, [shrink] * 3)
+
+
+@pytest.mark.parametrize(
+    ("second_memory", "root"),
+    [
+        ("poly:3", [1.0] * 3),
+        ("4*poly:3", [2.0] * 3),
+        ("sum*poly:1", [1.0, 2**0.5, 3**0.5]),
+        ("sum*poly:2", None),
+        ("sum*exp:0.9", None),
+        ("(1+k)*poly:1", None),
+    ],
+)
+def test_the_root_of_the_gain_of_squares_is_that_of_the_method(second_memory: str, root: list[float] | None) -> None:
+    found = Recipe.of("MemAdam", second_memory=second_memory).method
+    assert (found is None) == (root is None)
+    if found is not None and found.second_memory is not None:
+        assert [float(found.root(k, found.second_memory)) for k in range(3)] == pytest.approx(root)
 
 
 def test_methods_without_memory_need_no_average() -> None:

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map
 
 from memgrad import HeavyBall, MemAdam, MemSGD, Nesterov
 from memgrad.optim import kernel_guards
+from memgrad.optim.base import MemoryOptimizer
 
 KERNELS = ("_fused_sgd_", "_fused_adam_", "_fused_adamw_")
 
@@ -255,3 +256,80 @@ def test_a_subclass_that_changes_nothing_keeps_the_fused_kernels(row: Row, calls
     x.grad = torch.ones(20)
     optimizer.step()
     assert len(calls) == row.kernels
+
+
+# --- which steps are given to a kernel -------------------------------------------------------------------------------
+
+ONE, TWO = "inst + (1+k)^0.25*poly:8", "exp:0.9 + 5*poly:2"
+GIVEN: list[tuple[type[MemoryOptimizer], dict[str, Any], int]] = [
+    (MemSGD, {"weight_decay": 0.1}, 1),
+    (MemSGD, {"decoupled_weight_decay": True}, 1),
+    (MemSGD, {"decoupled_weight_decay": True, "weight_decay": 0.1}, 0),  # the kernel has no such decay
+    (MemSGD, {"weight_decay": "l2=0.1"}, 0),
+    (MemSGD, {"memory": "inst"}, 1),
+    (MemSGD, {"memory": "2*poly:8", "weight_decay": 0.1}, 1),
+    (MemSGD, {"memory": ONE}, 2),
+    (MemSGD, {"memory": ONE, "weight_decay": 0.1}, 0),  # the second call would see changed parameters
+    (MemSGD, {"memory": TWO}, 2),
+    (MemSGD, {"memory": "poly:1e-4"}, 1),  # 1 - b_1 is 1e-4
+    (MemSGD, {"memory": "poly:1e-6"}, 0),  # a float32 would change it by up to 3 %
+    (MemSGD, {"memory": "inst + poly:1e-6"}, 0),
+    (MemSGD, {"fused": False}, 0),
+    (MemSGD, {"foreach": True}, 0),
+    (MemSGD, {"capturable": True}, 0),
+    (HeavyBall, {"momentum": 0.0}, 1),
+    (HeavyBall, {"viscosity": 3.0}, 1),
+    (HeavyBall, {"decoupled_weight_decay": True}, 1),
+    (HeavyBall, {"decoupled_weight_decay": True, "weight_decay": 0.1}, 0),
+    (Nesterov, {"momentum": 0.9}, 1),
+    (Nesterov, {"momentum": 0.0}, 0),
+    (Nesterov, {"viscosity": 3.0}, 0),  # the kernel looks ahead with the momentum of this step
+    (MemAdam, {"weight_decay": 0.1}, 1),
+    (MemAdam, {"weight_decay": 0.1, "decoupled_weight_decay": False}, 1),
+    (MemAdam, {"weight_decay": "l2=0.1"}, 1),
+    (MemAdam, {"memory": "inst"}, 1),
+    (MemAdam, {"memory": "poly:1e-6"}, 0),
+    (MemAdam, {"second_memory": "poly:1e-6"}, 0),
+    (MemAdam, {"lr": 0.0}, 1),
+    (MemAdam, {"lr": 0.0, "weight_decay": "independent=0.1"}, 1),  # nothing shrinks at the learning rate 0
+    (MemAdam, {"memory": ONE}, 1),
+    (MemAdam, {"memory": ONE, "lr": 0.0}, 0),
+    (MemAdam, {"memory": ONE, "weight_decay": 0.1}, 1),
+    (MemAdam, {"memory": ONE, "weight_decay": "l2=0.1"}, 0),
+    (MemAdam, {"memory": TWO}, 2),
+]
+
+
+@pytest.mark.parametrize(("make", "options", "given"), GIVEN, ids=str)
+def test_a_step_is_given_to_the_kernels_that_are_correct_for_it(
+    make: type[MemoryOptimizer], options: dict[str, Any], given: int, calls: Any
+) -> None:
+    x = Parameter(torch.ones(3))
+    optimizer = make([{"params": [x], "peak_lr": 0.1}], **options)  # type: ignore[call-arg]  # as a subclass takes it
+    for _ in range(2):
+        calls.clear()
+        x.grad = torch.ones(3)
+        optimizer.step()
+    assert len(calls) == given
+
+
+@pytest.mark.parametrize(
+    ("dtype", "state_dtype", "memory", "given"),
+    [
+        (torch.float64, None, ONE, 1),
+        (torch.float64, None, TWO, 0),  # a second call would round the squares
+        (torch.bfloat16, torch.float32, "poly:2", 1),
+        (torch.float16, torch.float32, TWO, 2),
+        (torch.bfloat16, None, "poly:2", 0),
+        (torch.float32, torch.float64, "poly:2", 0),
+    ],
+    ids=str,
+)
+def test_kernels_take_one_precision_or_a_wider_state(
+    dtype: torch.dtype, state_dtype: torch.dtype | None, memory: str, given: int, calls: Any
+) -> None:
+    x = Parameter(torch.ones(3, dtype=dtype))
+    optimizer = MemAdam([x], memory=memory, state_dtype=state_dtype)
+    x.grad = torch.ones_like(x)
+    optimizer.step()
+    assert len(calls) == given

@@ -229,6 +229,55 @@ def test_an_independent_decay_needs_a_peak() -> None:
         MemAdam([torch.nn.Parameter(torch.ones(1))], weight_decay="wd=1")
 
 
+@pytest.mark.parametrize("scheduled", [False, True], ids=["constant", "scheduled"])
+@pytest.mark.parametrize(
+    ("make", "written"),
+    [
+        (MemSGD, {"weight_decay": "independent=0.5"}),
+        (MemAdam, {"weight_decay": "independent=0.5/t"}),
+        (ADana, {"omega": 0.5}),
+    ],
+)
+def test_an_independent_decay_that_is_written_later_is_relative_to_the_first_rate(
+    make: Any, written: dict[str, Any], scheduled: bool
+) -> None:
+    x = torch.nn.Parameter(torch.ones(1))
+    optimizer = make([x], lr=0.1)
+    if scheduled:
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: 0.2)  # a warm-up
+    optimizer.param_groups[0].update(written)
+    x.grad = torch.zeros(1)
+    optimizer.step()
+    assert x.item() == pytest.approx(1 - 0.5 * (0.2 if scheduled else 1.0), rel=1e-6)
+    assert optimizer.param_groups[0]["peak_lr"] == 0.1
+
+
+def test_a_decay_may_take_all_of_the_weights_and_not_more() -> None:
+    x = torch.nn.Parameter(torch.ones(2))
+    optimizer = MemSGD([x], lr=0.5, weight_decay="decay=2")
+    path(optimizer, x, [torch.full((2,), 3.0)])
+    assert torch.equal(x.data, torch.full((2,), -1.5))
+    optimizer.param_groups[0]["lr"] = 0.51
+    with pytest.raises(ValueError, match=r"would subtract 102 % of the weights at step k=1\."):
+        optimizer.step()
+
+
+def test_the_peak_of_one_cycle_is_the_peak_of_the_decay() -> None:
+    x = torch.nn.Parameter(torch.ones(2))
+    optimizer = MemSGD([x], lr=0.1, weight_decay="independent=0.5")
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.4, total_steps=10, div_factor=2.0, cycle_momentum=False)
+    path(optimizer, x, [torch.zeros(2)])
+    assert torch.allclose(x.data, torch.full((2,), 1 - 0.5 * 0.2 / 0.4))
+
+
+@pytest.mark.parametrize("make", [MemSGD, MemAdam])
+def test_eight_averages_are_kept(make: Any) -> None:
+    x = torch.nn.Parameter(torch.ones(1))
+    optimizer = make([x], lr=0.1, memory=" + ".join(f"exp:0.{i}" for i in range(1, 9)))
+    path(optimizer, x, [torch.ones(1)])
+    assert {f"average_{i}" for i in range(2, 9)} < optimizer.state[x].keys()
+
+
 NAMED = {
     "QHM": (QHM, {"nu": 0.6, "beta": 0.9}, qhm(0.6, 0.9)),
     "AggMo": (AggMo, {"betas": (0.0, 0.5, 0.9)}, aggmo((0.0, 0.5, 0.9))),

@@ -14,9 +14,8 @@ from memgrad.paper.continuous import (
     hb_amplification,
     quadratic_variance,
     time_warping,
+    velocities,
     velocity_variance,
-    verif_noise,
-    verif_noise_quadratic,
     warped_solutions,
 )
 from memgrad.paper.odes import exact_position, fitted_slope, momentum_and_memory_odes
@@ -25,6 +24,7 @@ from memgrad.paper.settings import (
     AmplificationSettings,
     ConstantNoiseSettings,
     OdesSettings,
+    PairSettings,
     QuadraticNoiseSettings,
     SecondMomentsSettings,
     SmoothingSettings,
@@ -37,7 +37,7 @@ SHORT = {"end": 2.0, "dt": 0.01}
 
 def su_losses(sigma: float, t: list[float]) -> tuple[Any, Any]:
     """Expected losses of memory and of Nesterov's SDE."""
-    return tuple(exact_loss(each, np.array(t), (1.0, 1.0)) for each in contenders(3.0, 3.0, SU, sigma))
+    return tuple(exact_loss(each, np.array(t), (1.0, 1.0)) for each in contenders(PairSettings(), SU, sigma))
 
 
 def test_the_expected_losses_of_amplification_are_the_known_ones() -> None:
@@ -88,18 +88,18 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others() -> None:
 
 @pytest.mark.parametrize("objective", [SU, LogCosh(dimension=2)], ids=str)
 def test_linear_memory_warps_onto_nesterovs_path(objective: Objective) -> None:
-    memory, warped, nesterov = warped_solutions(objective, (1.0, 1.0), np.linspace(0, 20, 41), degree=2, viscosity=3)
+    memory, warped, nesterov = warped_solutions(TimeWarpSettings(), objective, np.linspace(0, 20, 41))
     assert np.abs(warped - nesterov).max() <= 1e-8
     assert np.abs(memory - nesterov).max() > 0.1
 
 
 def test_another_viscosity_is_another_path() -> None:
-    _, warped, other = warped_solutions(SU, (1.0, 1.0), np.linspace(0, 20, 41), degree=2, viscosity=2.9)
+    _, warped, other = warped_solutions(TimeWarpSettings(viscosity=2.9), SU, np.linspace(0, 20, 41))
     assert np.abs(warped - other).max() > 1e-3
 
 
 def test_the_exact_velocities_under_a_constant_gradient() -> None:
-    found = verif_noise(ConstantNoiseSettings(runs=4, dt=0.01))
+    found = velocities(ConstantNoiseSettings(runs=4, dt=0.01))
     t = found.t
     assert found.memory.exact_mean == pytest.approx(-1 + 0 * t)
     assert found.memory.exact_sd == pytest.approx(10 * np.sqrt(9 / (5 * t)))
@@ -111,15 +111,12 @@ def test_the_exact_velocities_under_a_constant_gradient() -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
-    [
-        lambda: verif_noise(ConstantNoiseSettings(dt=0.01)),
-        lambda: verif_noise_quadratic(QuadraticNoiseSettings(dt=0.01, end=10.0)),
-    ],
+    "settings",
+    [ConstantNoiseSettings(dt=0.01), QuadraticNoiseSettings(dt=0.01, end=10.0)],
     ids=["constant", "quadratic"],
 )
-def test_simulated_velocities_are_within_four_standard_errors(found: Any) -> None:
-    found, n = found(), 1000
+def test_simulated_velocities_are_within_four_standard_errors(settings: Any) -> None:
+    found, n = velocities(settings), 1000
     late = slice(
         found.t.size // 5, None, found.t.size // 5
     )  # where the step h = 0.01 of Milstein has no bias to speak of
@@ -129,7 +126,7 @@ def test_simulated_velocities_are_within_four_standard_errors(found: Any) -> Non
 
 
 def test_the_second_moments_are_the_known_ones() -> None:
-    found = quadratic_variance()
+    found = quadratic_variance(SecondMomentsSettings())
     known = {5.0: (0.6002221373, -2.745992e-4, 0.3603394511), 20.0: (0.6000074637, 3.00506e-6, 0.0900012099)}
     for t, expected in known.items():
         row = int(np.argmin(np.abs(found.t - t)))

@@ -41,7 +41,7 @@ def test_the_summaries_are_those_of_the_runs() -> None:
 
 
 def test_linear_memory_is_smoother_and_a_little_noisier_than_sgd() -> None:
-    found = p_verification()
+    found = p_verification(SmoothingSettings())
     rough = found.roughness.mean(axis=1)
     assert rough[0] < 0.2 * rough[1] < 0.04 * rough[2]
     # 4/3 on a quadratic; five pairs of (lr, sigma) gave 1.16 to 1.58 on this quartic.

@@ -44,6 +44,12 @@ def kept(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
+def test_files_in_a_folder_of_another_name_are_not_searched_for(folder: Path, tmp_path: Path) -> None:
+    write_files(tmp_path / "mine" / "of another name", IDX_FILES)
+    with pytest.raises(DatasetUnavailable):
+        cache.obtain(digits(), folder=tmp_path / "mine")
+
+
 def test_a_set_is_fetched_once_and_read_afterwards(folder: Path) -> None:
     with serving() as server:
         entry = digits(server.base)

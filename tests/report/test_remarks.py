@@ -7,7 +7,7 @@ import pytest
 from memgrad.paper.claims import Verdict
 from memgrad.paper.rules import Finding
 from memgrad.paper.verdicts import CLAIMS, JUDGES
-from memgrad.report.remarks import how_to_read, published, published_beside, synthetic_state, to_decide
+from memgrad.report.remarks import headline, how_to_read, published, published_beside, synthetic_state, to_decide
 from memgrad.statistics import Estimate
 
 
@@ -23,10 +23,22 @@ def test_an_undecided_claim_is_not_called_decided() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [("not run", ""), ("refuted", "; of our own, 0 of 1 confirmed"), ("confirmed", "; of our own, 1 of 1 confirmed")],
+)
+def test_a_claim_of_our_own_is_counted_apart_where_it_was_run(own: str, said: str) -> None:
+    outcomes = {"S1": "reproduced", "S2": "not reproduced", "M1": own}
+    text = f"1 of 2 claims reproduced, 1 not, 0 undecided{said}"
+    assert headline(outcomes, decides=True, absent="not run") == text
+
+
 def test_open_comparisons_say_how_many_seeds_would_decide_them() -> None:
     findings = (Finding("open", 0.2, 0.9, seeds=12), Finding("open", 1.0, 1.0), Finding("supported", 0.01, 1.0))
     text = to_decide(verdict("R3", findings=findings))
     assert text == "If means and spreads stay, more seeds would decide 1 of 2 open comparisons: 12."
+    two = (Finding("open", seeds=40), Finding("open", seeds=12), Finding("contradicted", seeds=5))
+    assert to_decide(verdict("R3", findings=two)).endswith("decide 2 of 2 open comparisons: 12, 40.")
     assert "too near the borders" in to_decide(verdict("R3", findings=findings[1:]))
     assert to_decide(verdict("R3", "reproduced", findings=findings[2:])) == ""
     assert to_decide(verdict("R3", findings=findings, rehearsal=True)) == ""
@@ -37,7 +49,8 @@ def test_s2_says_how_many_runs_would_decide_it() -> None:
     # Rounded up to tens: 520.
     ratio = Estimate(1.141, 0.881, 1.401, name="ratio")
     assert "about 520 runs would decide it, instead of 150" in to_decide(verdict("S2", numbers=(ratio,)))
-    assert to_decide(verdict("S2", numbers=(Estimate(0.9, 0.8, 1.1),))) == ""
+    for hopeless in (Estimate(0.9, 0.8, 1.1), Estimate(1.0, 0.9, 1.1), Estimate(1.2)):
+        assert to_decide(verdict("S2", numbers=(hopeless,))) == ""
 
 
 def test_s5_is_told_by_letter_and_in_spirit_where_it_fails() -> None:

@@ -27,6 +27,7 @@ from memgrad.paper.reproduction import Made, Reproduction
 from memgrad.paper.scales import Scale
 from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.report import content, embedding, page, write_report
+from memgrad.report.remarks import texts
 from memgrad.statistics import Estimate
 
 HOSTILE = "\"'><script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>"
@@ -204,19 +205,22 @@ def test_a_method_that_diverged_is_told_so(tmp_path: Path) -> None:
 
 def test_titles_of_errata_are_those_of_the_documentation() -> None:
     pages = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
-    for erratum in content.errata():
-        found = re.search(rf"^\*\*{erratum.number}\.\*\* (.*?) \(", pages, re.MULTILINE)
+    for erratum in texts()["errata"]:
+        found = re.search(rf"^\*\*{erratum['number']}\.\*\* (.*?) \(", pages, re.MULTILINE)
         assert found is not None
-        assert found[1].replace("*", "") == erratum.title
-        assert set(erratum.touches) <= {*CLAIMS, *FIGURES}
+        assert found[1].replace("*", "") == erratum["title"]
+        assert set(erratum["touches"]) <= {*CLAIMS, *FIGURES}
 
 
 def test_how_to_cite_is_what_the_citation_file_says() -> None:
-    cited = (Path(__file__).parents[2] / "CITATION.cff").read_text().partition("preferred-citation:")[2]
+    root = Path(__file__).parents[2]
+    cited = (root / "CITATION.cff").read_text().partition("preferred-citation:")[2]
+    template = (root / "memgrad" / "report" / "templates" / "report.html").read_text()
+    shown = template.partition("@inproceedings")[2].partition("</pre>")[0]
     for field in ("title", "year", "family-names", "given-names"):
         values = re.findall(rf'{field}: "?(.+?)"?$', cited, re.MULTILINE)
         assert values, field
-        assert all(value in content.BIBTEX for value in values if "Proceedings" not in value), field
+        assert all(value in shown for value in values if "Proceedings" not in value), field
 
 
 # --- what is not decided, and what is missing ------------------------------------------------------------------------

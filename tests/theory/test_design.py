@@ -109,6 +109,18 @@ def test_a_design_can_train(found: Design, which: str) -> None:
     assert abs(history[-1]) < 0.1
 
 
+def test_the_smallest_design_counts_its_iterations_and_tells_what_it_gains() -> None:
+    seen: list[tuple[int, int]] = []
+    found = design(1.5, 0.5, batch=4, steps=16, iterations=3, progress=lambda *each: seen.append(each))
+    assert seen == [(i, 3) for i in range(1, found.iterations + 1)]
+    assert (found.knots[0], found.knots[-1], len(found.degree)) == (0, 15, len(found.knots))
+    first = f"batch 4, 16 steps: {100 * (1 - found.best.risk / found.named[0].risk):.0f} % below the best named method"
+    assert first in str(found).splitlines()[0]
+    rows = found.to_dict()["candidates"]
+    assert [row["name"] for row in rows[:2]] == ["designed", "recipe"]
+    assert set(rows[0]) == {"name", "method", "lr", "schedule", "risk"}
+
+
 def test_the_recipe_is_text() -> None:
     method = recipe(500, strength=0.05, cooling=2.0)
     assert Method.parse(str(method)) == method
@@ -135,7 +147,10 @@ def test_a_cooled_memory_begins_as_polynomial_and_ends_without_memory() -> None:
     [
         (lambda: design(1.0, 0.5), "finite nu > 1, got nu=1.0"),
         (lambda: design(1.5, 0.0), "finite zeta > 0, got zeta=0.0"),
-        (lambda: design(1.5, 0.5, steps=8), "steps >= 16 .* got steps=8"),
+        (lambda: design(1.5, 0.5, steps=15), "steps >= 16 .* got steps=15"),
+        (lambda: design(1.5, 0.5, steps=20_001), "both at most 20,000, got steps=20001"),
+        (lambda: design(1.5, 0.5, iterations=0), "iterations >= 1, .* iterations=0"),
+        (lambda: design(1.5, 0.5, iterations=20_001), "both at most 20,000, .* iterations=20001"),
         (lambda: design(1.5, 0.5, batch=0), "integer batch >= 1, got batch=0"),
         (lambda: design(1.5, 0.5, noise=-1.0), "finite noise >= 0, got noise=-1"),
         (lambda: recipe(100, strength=-1.0), "finite and >= 0, got -1.0"),

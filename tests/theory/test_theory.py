@@ -95,6 +95,26 @@ def test_a_bound_has_the_numbers_worked_out_by_hand(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BY_HAND)
+def test_a_bound_grows_with_the_square_of_the_scale(name: str) -> None:
+    """Distance, noise and gradients times 3 and f times 9 are the same problem in other units: the bound is times 9."""
+    arguments = BY_HAND[name][0]
+    powers = {"distance": 3, "noise": 3, "gradient": 3, "gap": 9}
+    scaled = {key: value * powers.get(key, 1) for key, value in arguments.items()}
+    small, large = (bounds()[name].compute(each) for each in (arguments, scaled))
+    assert large.rate == pytest.approx(9 * np.asarray(small.rate), rel=1e-9)
+    assert large.ball == pytest.approx(9 * np.asarray(small.ball), rel=1e-9)
+
+
+def test_what_is_not_given_is_the_plain_convex_case_from_time_0() -> None:
+    defaults = {"tau": 1.0, "start": 0.0, "gap": None, "tight": False, "lam": None}
+    optional = [each for entry in bounds().values() for each in entry.parameters if not each.required]
+    assert {each.name for each in optional} == set(defaults)
+    for each in optional:
+        assert each.default == defaults[each.name]
+        assert type(each.default) is type(defaults[each.name])
+
+
+@pytest.mark.parametrize("name", BY_HAND)
 def test_a_bound_is_plain_data_and_readable_text(name: str) -> None:
     bound = bounds()[name].compute(BY_HAND[name][0])
     data = json.loads(json.dumps(bound.to_dict()))
@@ -124,6 +144,12 @@ def test_a_long_array_is_shortened_in_text() -> None:
     assert text.splitlines()[0] == (
         "E f(x_k) - f* <= 0.5, 0.25, 0.166667, ..., 0.00505051, 0.005 at k = 0, 1, 2, ..., 98, 99"
     )
+
+
+@pytest.mark.parametrize(("count", "shown"), [(6, "0, 1, 2, 3, 4, 5"), (7, "0, 1, 2, ..., 5, 6")])
+def test_up_to_six_numbers_are_shown(count: int, shown: str) -> None:
+    text = str(memsgd(k=np.arange(count), degree=2, lr=0.5, smoothness=1, distance=1, noise=0, dimension=1))
+    assert text.splitlines()[0].endswith(f"at k = {shown}")
 
 
 # --- the list --------------------------------------------------------------------------------------------------------
@@ -290,6 +316,17 @@ def test_a_memory_of_the_users_own_has_a_master_inequality() -> None:
     assert master(memory, **facts).value == pytest.approx(polynomial(degree=3, **facts).value, rel=1e-8)
 
 
+def test_a_memory_function_that_is_1_at_time_0_needs_a_later_start() -> None:
+    """m = e^t after 0: a = 1 and lambda = 1, so r = 1 at all times, and the noise adds up."""
+    memory = Sampled(lambda t: np.where(np.asarray(t) > 0, np.exp(t), 0.0), np.exp, h=0.1, steps=100)
+    facts = {"t": [2.0, 5.0], "distance": 3.0, "noise": 0.5, "dimension": 4, "lam": np.ones_like}
+    with pytest.raises(AssumptionError, match=r"needs r\(0\) = 0, and .* has r = 1 near 0: give a start > 0"):
+        master(memory, **facts)
+    bound = master(memory, **facts, start=0.5, gap=2.0)
+    assert bound.rate == pytest.approx([2 + 4.5, 2 + 4.5], rel=1e-9)
+    assert bound.ball == pytest.approx([0.5 * 1.5, 0.5 * 4.5], rel=1e-9)
+
+
 # --- advice ----------------------------------------------------------------------------------------------------------
 
 budgets = st.fixed_dictionaries(
@@ -346,3 +383,12 @@ def test_advice_without_smoothness_says_for_which_it_holds() -> None:
     assert "L <= (p-1)/(p lr) = 20, because L was not given" in advice.why
     assert "L <= (p-1)/(p lr) = 5, because" in str(best_degree(lr=0.1, distance=1, noise=1, dimension=4, steps=100))
     assert json.loads(json.dumps(advice.to_dict()))["bound"]["value"] == pytest.approx(advice.bound.value)
+
+
+def test_advice_at_the_border_of_two_reasons_gives_the_simpler_one() -> None:
+    budget = {"distance": 1.0, "noise": 1.0, "dimension": 1, "steps": 4, "smoothness": 2.0}
+    advice = best_lr(**budget)  # distance/(noise sqrt(d steps)) = 1/L = 1/2
+    assert advice.lr == 0.25
+    assert advice.bound.rate == advice.bound.ball
+    assert "where rate and ball are equal" in advice.why
+    assert best_degree(lr=0.25, **budget).why.startswith("p = 2 is the smallest degree of the theorem")  # 1/(1 - lr L)

@@ -21,6 +21,7 @@ from memgrad.theory import (
     polyak,
     polynomial,
 )
+from memgrad.theory.quantities import QUANTITIES, numbers
 
 CONTINUOUS = {"t": 5.0, "distance": 2.0, "noise": 0.5, "dimension": 3}
 CURVED = {**CONTINUOUS, "alpha": 2.0, "gap": 6.0}
@@ -159,6 +160,32 @@ def test_a_bound_that_divides_by_the_time_wants_one_after_zero(function: Any, ar
     for t in (0.0, [0.0, 1.0]):
         with pytest.raises(ValueError, match=r"t .* to be finite and > 0, got t=0"):
             function(**{**arguments, "t": t})
+
+
+# The words of a domain, what it admits and what it does not.
+DOMAINS = {
+    "finite and > 0": ([5e-324, 0.5, 1.0, 1e308], [0.0, -1.0]),
+    "finite and >= 0": ([0.0, 0.5, 1e308], [-5e-324, -1.0]),
+    "an integer >= 0": ([0, 1, 10**9], [-1, 0.5]),
+    "an integer >= 1": ([1, 2, 10**9], [0, -1, 1.5]),
+    ">= 0 and < 1": ([0.0, 0.5, 0.9999], [-0.1, 1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", QUANTITIES)
+def test_a_quantity_admits_its_domain_and_nothing_else(name: str) -> None:
+    inside, outside = DOMAINS[QUANTITIES[name].domain]
+    assert numbers("bound", **dict.fromkeys([name], inside[0])) == (inside[0],)
+    assert QUANTITIES[name].admits(np.array(inside, dtype=float)).all()
+    for wrong in (*outside, np.inf, -np.inf, np.nan):
+        with pytest.raises(ValueError, match=rf"^bound needs {name} .*{QUANTITIES[name].domain}, got {name}="):
+            numbers("bound", **{name: wrong})
+
+
+@pytest.mark.parametrize("name", ["t", "noise", "gap"])
+def test_a_quantity_that_may_be_0_may_be_0(name: str) -> None:
+    arguments = {**CURVED, "growth": 0.001, "distance": 0.0, name: 0.0}
+    assert theory.exponential_general(**arguments).value >= 0
 
 
 def test_numbers_at_the_limit_are_admitted_and_beyond_it_are_not() -> None:

@@ -241,7 +241,7 @@ class _Ticks:
 def _probe(around: Curvature, seed: int, i: int) -> Tensor:
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1) + i)
     signs = torch.randint(0, 2, (around.dimension,), generator=generator) * 2 - 1
-    return signs.to(around.gradient(torch.arange(1)).dtype)
+    return signs.to(around.dtype)
 
 
 # --- the spectrum ----------------------------------------------------------------------------------------------------
@@ -351,13 +351,12 @@ def _curves(
 
 def _curve(curves: tuple[Array, Array]) -> dict[str, Any]:
     k, losses = curves
-    empty: dict[str, Any] = {"curve_k": k, "curve_loss": losses.mean(axis=0) if len(losses) else np.array([])}
-    if not len(losses):
-        return empty | {"zeta": Estimate(math.nan, name=NAMES["zeta"]), "floor": math.nan}
     fits = [_power_with_floor(k, row) for row in losses]
-    return empty | {
+    return {
+        "curve_k": k,
+        "curve_loss": losses.mean(axis=0) if fits else np.array([]),
         "zeta": log_interval([zeta for zeta, _ in fits], name=NAMES["zeta"]),
-        "floor": float(np.mean([floor for _, floor in fits])),
+        "floor": float(np.mean([floor for _, floor in fits])) if fits else math.nan,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import torch
@@ -31,6 +31,7 @@ class Curvature:
         self._parameters = {name: p.detach() for name, p in parameters.items()}
         self._pair = drawn(problem, rows)
         self.rows, self.dimension = rows, sum(p.numel() for p in parameters.values())
+        self.dtype = next(iter(parameters.values())).dtype
 
     def vector(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Tensors by name as one vector."""
@@ -43,28 +44,22 @@ class Curvature:
 
     def product(self, vector: Tensor) -> Tensor:
         """The matrix times a vector, in chunks of examples, the L2 term included."""
-        direction, total = self.tensors(vector), torch.zeros_like(vector)
+        direction = self.tensors(vector)
         one = self._hessian if self._matrix == "hessian" else self._gauss_newton
-        inputs, targets = self._pair
-        size = self._problem.full_chunk
-        for start in range(0, self.rows, size):
-            chunk = inputs[start : start + size], targets[start : start + size]
-            total += self.vector(one(direction, *chunk)) * (len(chunk[0]) / self.rows)
-        return total + self._problem.l2 * vector
+        return self._mean(lambda *chunk: one(direction, *chunk), *self._pair) + self._problem.l2 * vector
 
     def gradient(self, places: Tensor | None = None) -> Tensor:
         """The gradient over all these examples, or over those at some places among them, as a vector."""
         inputs, targets = self._pair if places is None else (each[places] for each in self._pair)
-        total, size = torch.zeros(self.dimension, dtype=self._dtype), self._problem.full_chunk
+        return self._mean(lambda *chunk: self._problem.gradient(self._parameters, *chunk), inputs, targets)
+
+    def _mean(self, of: Callable[[Tensor, Tensor], Mapping[str, Tensor]], inputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean over examples of what a function returns for a chunk of them, as a vector."""
+        total, size = torch.zeros(self.dimension, dtype=self.dtype), self._problem.full_chunk
         for start in range(0, len(inputs), size):
             chunk = inputs[start : start + size], targets[start : start + size]
-            found = self._problem.gradient(self._parameters, *chunk)
-            total += self.vector(found) * (len(chunk[0]) / len(inputs))
+            total += self.vector(of(*chunk)) * (len(chunk[0]) / len(inputs))
         return total
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(iter(self._parameters.values())).dtype
 
     def _hessian(self, direction: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """The derivative of gradient times direction."""

@@ -105,6 +105,7 @@ class Method(Strict):
 
     _folder: str | None = PrivateAttr(default=None)  # where the user's own files are
     _variants: tuple[Method, ...] = PrivateAttr(default=())
+    _recipe: Recipe | None = PrivateAttr(default=None)  # read once: the optimizer is built to check its options
 
     @model_validator(mode="after")
     def _named(self, info: ValidationInfo) -> Self:
@@ -118,7 +119,7 @@ class Method(Strict):
         elif self.grid:
             self._variants = self._expanded()
         else:
-            _ = self.recipe
+            self._recipe = Recipe.read(self.optimizer, self.model_extra or {}, folder=self._folder)
         return self
 
     def _expanded(self) -> tuple[Method, ...]:
@@ -164,9 +165,9 @@ class Method(Strict):
         """The optimizer with its options; of a method with a grid, that of its first variant."""
         if self.copies is not None:
             raise ValueError(f"method {self.name!r} has the optimizer that is selected for {self.copies!r}.")
-        if self._variants:
+        if self._recipe is None:
             return self._variants[0].recipe
-        return Recipe.read(self.optimizer, self.model_extra or {}, folder=self._folder)
+        return self._recipe
 
     @property
     def step_sizes(self) -> tuple[float, ...] | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, final
+from typing import Any, TypeGuard, final
 
 from torch.optim import Optimizer
 
@@ -44,10 +44,7 @@ class OwnCode:
     def find(cls, option: str, name: str, folder: str | os.PathLike[str] | None) -> OwnCode | None:
         """The code that a name in an experiment refers to; None if it refers to something installed.
 
-        Args:
-            option: `optimizer`, or the option that holds a memory.
-            name: The name.
-            folder: The folder of the experiment, where files and modules are looked for.
+        Files and modules are looked for in `folder`, that of the experiment.
         """
         if not _is_code(option, name):
             return None
@@ -81,8 +78,7 @@ class OwnCode:
         found = self._load(wants, _optimizers)
         if not is_optimizer(found):
             raise ValueError(f"optimizer {self.label!r} must be {wants}, got {found!r}.")
-        made_by: type[Optimizer] = found
-        return made_by
+        return found
 
     def memory(self) -> Memory | Mixture:
         """The memory or mixture."""
@@ -102,7 +98,7 @@ class OwnCode:
         return load(what, self.reference, wants=wants, offers=offers, digest=self.digest)
 
 
-def is_optimizer(found: object) -> bool:
+def is_optimizer(found: object) -> TypeGuard[type[Optimizer]]:
     """Whether it is an optimizer class that can be built."""
     return inspect.isclass(found) and issubclass(found, Optimizer) and found is not Optimizer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any, final
@@ -16,7 +16,7 @@ from memgrad.experiments.planning.runs import AT, Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.problems.problem import STEP_NORM
 
-Table = dict[str, dict[float, dict[int, Run]]]
+Table = Mapping[str, Mapping[float, Mapping[int, Run]]]
 """The run of each variant of a method, step size and seed."""
 
 PARTS = 4
@@ -94,7 +94,7 @@ def expand(spec: Spec, facts: Facts, selected: Mapping[str, float]) -> Table:
     spec.check_steps(steps)
     variants = {each.name: each for method in spec.methods for each in method.variants}
     leading = {method.name: each.name for method in spec.methods for each in method.variants if each.name in selected}
-    table: Table = {}
+    table = {}
     for method in spec.methods:
         if not leading.keys() >= set(method.leaders):
             continue
@@ -164,10 +164,17 @@ def _share(few: int | None, facts: Facts, *, asked: bool) -> int | None:
     return few if few is not None and asked and few < facts.examples else None
 
 
+def settings_in(table: Table) -> Iterator[tuple[str, float, int, Run]]:
+    """The runs of a table, each with its variant, step size and seed."""
+    for variant, of_lr in table.items():
+        for lr, of_seed in of_lr.items():
+            for seed, run in of_seed.items():
+                yield variant, lr, seed, run
+
+
 def runs_in(table: Table) -> tuple[Run, ...]:
     """All distinct runs of a table."""
-    found = {run.digest: run for of_lr in table.values() for of_seed in of_lr.values() for run in of_seed.values()}
-    return tuple(found.values())
+    return tuple({run.digest: run for *_, run in settings_in(table)}.values())
 
 
 def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -> tuple[RunGroup, ...]:
@@ -228,7 +235,7 @@ def _known_together(spec: Spec, table: Table) -> list[tuple[Run, ...]]:
 def _cut(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:
     """As few parts as possible, whose sizes differ by at most one."""
     parts = math.ceil(len(runs) / widest) if runs else 0
-    edges = [round(i * len(runs) / parts) for i in range(parts + 1)] if parts else [0]
+    edges = [round(i * len(runs) / parts) for i in range(parts + 1)] if parts else []
     return [tuple(runs[a:b]) for a, b in pairwise(edges)]
 
 

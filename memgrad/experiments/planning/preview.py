@@ -81,28 +81,14 @@ class Preview:
 
 
 def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
-    """Plan an experiment and train a little of it.
-
-    Args:
-        spec: The experiment.
-        store: The rows so far, if any.
-        workers: How many run groups are trained at once.
-    """
+    """Plan an experiment, given the rows so far, and train a little of it."""
     problem = spec.problem_choice.load()
     facts = facts_about(spec.problem_choice, problem)
     # The cost does not depend on which step size will be selected: any stands in until it is known.
     found = selected_step_sizes(spec, facts, store) if store is not None else {}
-    decided = {m.name for m in spec.methods if any(variant.name in found for variant in m.variants)}
-    table = expand(
-        spec,
-        facts,
-        {
-            m.variants[0].name: m.step_sizes[0]
-            for m in spec.methods
-            if m.step_sizes is not None and m.name not in decided
-        }
-        | found,
-    )
+    undecided = [m for m in spec.methods if not any(variant.name in found for variant in m.variants)]
+    assumed = {m.variants[0].name: m.step_sizes[0] for m in undecided if m.step_sizes is not None}
+    table = expand(spec, facts, assumed | found)
     known = set(store.digests()) if store is not None else set()
     runs_of = {m.name: runs_in({each.name: table[each.name] for each in m.variants}) for m in spec.methods}
     finished = {name: sum(run.digest in known for run in own) for name, own in runs_of.items()}
@@ -132,21 +118,14 @@ def _step_sizes(method: Method) -> str:
 
 
 def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, workers: int) -> Cost:
-    """The cost of run groups, measured: one of each size is trained and evaluated for a second, on one thread.
-
-    Args:
-        problem: The problem.
-        facts: What is known about it.
-        groups: The run groups, at least one.
-        workers: How many are trained at once.
-    """
+    """The cost of at least one run group, measured: one of each size is trained for a second, on one thread."""
+    sizes = [(len(group.runs), group.runs[0].steps) for group in groups]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with contained():
-            speeds = {
-                size: _measured(problem, group) for size, group in {(len(g.runs), _steps(g)): g for g in groups}.items()
-            }
+            one_of_each = dict(zip(sizes, groups, strict=True))
+            speeds = {size: _measured(problem, group) for size, group in one_of_each.items()}
     except Exception as error:  # whatever a user's model or loss raises
         raise ValueError(
             f"problem {problem.name!r} cannot be trained: {described(error)}. `memgrad check` says more."
@@ -154,16 +133,12 @@ def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, worke
     finally:
         torch.set_num_threads(threads)
     busy = [0.0] * min(workers, len(groups))
-    for group in groups:  # the first free worker takes the next group
-        busy[busy.index(min(busy))] += speeds[len(group.runs), _steps(group)].seconds(group)
-    run_steps = sum(_steps(group) * len(group.runs) for group in groups)
-    stepping = sum(_steps(group) * speeds[len(group.runs), _steps(group)].step for group in groups)
+    stepping = [steps * speeds[runs, steps].step for runs, steps in sizes]
+    for size, seconds in zip(sizes, stepping, strict=True):  # the first free worker takes the next group
+        busy[busy.index(min(busy))] += seconds + speeds[size].evaluations
+    run_steps = sum(runs * steps for runs, steps in sizes)
     state = max(speed.nbytes for speed in speeds.values())
-    return Cost(max(busy), run_steps / stepping, len(busy) * (BARE + facts.nbytes + state))
-
-
-def _steps(group: RunGroup) -> int:
-    return group.runs[0].steps
+    return Cost(max(busy), run_steps / sum(stepping), len(busy) * (BARE + facts.nbytes + state))
 
 
 @dataclass(frozen=True)
@@ -173,9 +148,6 @@ class _Speed:
     step: float
     evaluations: float
     nbytes: int
-
-    def seconds(self, group: RunGroup) -> float:
-        return group.runs[0].steps * self.step + self.evaluations
 
 
 def _measured(problem: Problem, group: RunGroup) -> _Speed:

@@ -180,7 +180,8 @@ def share_of(problem: Problem, examples: int) -> Problem:
 
 def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> str:
     """The digest of source, data and initial parameters: a user's problem may read any file."""
-    content = hashlib.sha256(_source(problem_choice.name, problem))
+    source = Reference.parse(problem_choice.name).source()
+    content = hashlib.sha256(inspect.getsource(problem.make_model).encode() if source is None else source)
     try:
         with contained():
             initial = problem.initial_parameters(0)
@@ -190,8 +191,3 @@ def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> st
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest_of(problem_choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))
-
-
-def _source(name: str, problem: Problem) -> bytes:
-    source = Reference.parse(name).source()
-    return inspect.getsource(problem.make_model).encode() if source is None else source

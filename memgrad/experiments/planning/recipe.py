@@ -160,29 +160,25 @@ class Recipe:
 
     def _tried(self, given: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the built optimizer; an error names the option that it refuses."""
-        error = self._refusal()
-        if error is None:
-            used: dict[str, Any] = self.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0).param_groups[0]
+        used = self._built_or_error()
+        if not isinstance(used, Exception):
             return used
-        why = str(error) if isinstance(error, ValueError | TypeError) else described(error)
+        why = str(used) if isinstance(used, ValueError | TypeError) else described(used)
         for name, value in given.items():
             otherwise = tuple(sorted((dict(self.options) | {name: usual[name]}).items()))
-            if replace(self, options=otherwise, code=self._without(name))._refusal() is None:
-                raise OptionError(name, f"{self.optimizer} refuses {name}={value!r}: {why}") from error
+            code = tuple(own for own in self.code if own.option != name)
+            if not isinstance(replace(self, options=otherwise, code=code)._built_or_error(), Exception):
+                raise OptionError(name, f"{self.optimizer} refuses {name}={value!r}: {why}") from used
         said = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        raise ValueError(f"{self.optimizer} refuses {said or 'its defaults'}: {why}") from error
+        raise ValueError(f"{self.optimizer} refuses {said or 'its defaults'}: {why}") from used
 
-    def _refusal(self) -> Exception | None:
-        """The error that the optimizer's constructor raises about its options, if any."""
+    def _built_or_error(self) -> dict[str, Any] | Exception:
+        """The options of the optimizer that is built, or the error that its constructor raises about them."""
         try:
             with contained():
-                self.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+                return self.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0).param_groups[0]
         except Exception as error:
             return error
-        return None
-
-    def _without(self, option: str) -> tuple[OwnCode, ...]:
-        return tuple(own for own in self.code if own.option != option)
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
@@ -193,7 +189,6 @@ def optimizer_class(name: str) -> type[Optimizer]:
         'torch.optim.adamw'
     """
     module, colon, attribute = name.partition(":")
-    found: Any
     if colon:
         with importable(Path.cwd()), blaming(f"optimizer {name!r}"):
             found = getattr(importlib.import_module(module), attribute, None)
@@ -207,15 +202,14 @@ def optimizer_class(name: str) -> type[Optimizer]:
             f"unknown optimizer {name!r}{did_you_mean(name, known)} Known: {', '.join(known)}; your own: "
             f"file.py:Class or module:Class, a torch Optimizer."
         )
-    made_by: type[Optimizer] = found
-    return made_by
+    return found
 
 
 def optimizer_names() -> tuple[str, ...]:
     """The optimizers known by name: ours, then torch's, without Muon, which is for matrices only."""
-    ours = [name for name in optim.__all__ if inspect.isclass(c := getattr(optim, name)) and issubclass(c, Optimizer)]
-    theirs = [name for name, c in vars(torch.optim).items() if inspect.isclass(c) and issubclass(c, Optimizer)]
-    return (*ours, *sorted(name for name in theirs if name not in {"Optimizer", "Muon", *OTHER_GRADIENTS}))
+    ours = [name for name in optim.__all__ if is_optimizer(getattr(optim, name))]
+    theirs = {name for name, each in vars(torch.optim).items() if is_optimizer(each)}
+    return (*ours, *sorted(theirs - {"Muon", *OTHER_GRADIENTS}))
 
 
 @contextmanager

@@ -128,7 +128,7 @@ class Spec(Strict):
     problem: Place
     methods: Annotated[list[Method], Field(min_length=1)]
     name: Name = "experiment"
-    steps: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    steps: Count | None = None
     epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     batch: Count | Literal["full"] | None = None
     seeds: Seeds = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 from memgrad.experiments.racing.learning_rates import learning_rate
@@ -82,6 +82,4 @@ def checked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
             seen.add(followed.name)
     if any(candidate.baseline for candidate in candidates):
         return tuple(candidates)
-    first = candidates[0]
-    marked = Candidate(first.name, first.lr, first.like, first.factor, baseline=True, options=first.options)
-    return (marked, *candidates[1:])
+    return (replace(candidates[0], baseline=True), *candidates[1:])

@@ -136,6 +136,8 @@ class _Follower:
     def __post_init__(self) -> None:
         self._needed: set[tuple[Configuration, int]] = set()  # all runs of the course so far
         self._searches: dict[str, Found] = {}
+        self._standing: Standing | None = None
+        self._pair: Pair = (None, None)
         self._value: Callable[[float], float] = lambda loss: loss
         self._scale: Literal["log", "linear"] = "log"
 
@@ -149,17 +151,19 @@ class _Follower:
         entrants = self._entrants()
         values = {str(each): self._values(each, "race") for each in entrants}
         named = {str(each): each for each in entrants}
-        standing = race([Entrant(str(each), instead_of) for each, instead_of in entrants.items()], values, self._rules)
+        standing = self._standing = race(
+            [Entrant(str(each), instead_of) for each, instead_of in entrants.items()], values, self._rules
+        )
         raced = {entry.name: entry.seeds for entry in standing.dropped} | dict.fromkeys(standing.alive, standing.seeds)
         self._need("race", ((named[name], n) for name, n in raced.items()))
         if standing.wants:
             wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
             if not self._over(wants, reserve=2 * self._rules.fresh + 4 * self._rules.refine):
-                return self._running("race", wants, standing)
+                return self._running("race", wants)
             if not standing.seeds:
-                return self._exhausted("race", wants, standing)
+                return self._exhausted("race", wants)
         if standing.end == "diverged":
-            return self._ended("failed", "every candidate diverged in the race, at the learning rates found", standing)
+            return self._ended("failed", "every candidate diverged in the race, at the learning rates found")
         return self._fresh(standing, named)
 
     # --- the search ---------------------------------------------------------------------------------------------------
@@ -173,11 +177,8 @@ class _Follower:
             if not ready:
                 break
             for each in ready:
-                found = self._search_of(each).advance(self._by_place(each.name, "search"))
-                self._searches[each.name] = found
-                tried = [Configuration(each.name, k) for k in found.tried]
-                self._need("search", ((place, len(self._values(place, "search"))) for place in tried))
-                wants += self._missing("search", ((Configuration(each.name, k), n) for k, n in found.wants.items()))
+                self._searches[each.name], more = self._advanced(self._search_of(each), each.name, "search")
+                wants += more
             waiting = [each for each in waiting if each not in ready]
         return tuple(wants)
 
@@ -190,8 +191,12 @@ class _Follower:
             return Search(place_of(candidate.lr), DECADE, self._rules.search)
         return Search(place_of(learning_rate(known.best) * candidate.factor), HALF, self._rules.search)
 
-    def _by_place(self, name: str, stage: str) -> dict[int, list[float]]:
-        return {each.place: self._values(each, stage) for each in self._told if each.name == name}
+    def _advanced(self, search: Search, name: str, stage: str) -> tuple[Found, tuple[Trial, ...]]:
+        """The search for a candidate's learning rate as far as the values of a stage go, and the runs it needs next."""
+        told = {each.place: self._values(each, stage) for each in self._told if each.name == name}
+        found, most = search.advance(told), search.seeds[-1]
+        self._need(stage, ((Configuration(name, k), min(most, len(told.get(k, ())))) for k in found.tried))
+        return found, self._missing(stage, ((Configuration(name, k), n) for k, n in found.wants.items()))
 
     # --- the race -----------------------------------------------------------------------------------------------------
 
@@ -211,48 +216,41 @@ class _Follower:
     def _fresh(self, standing: Standing, named: Mapping[str, Configuration]) -> Course:
         usual = {candidate.name for candidate in self._candidates if candidate.baseline}
         left = sorted(standing.dropped, key=lambda each: (-each.seeds, each.difference))
-        ranked = [named[name] for name in (*standing.alive, *(each.name for each in left))]
-        ranked = [each for each in ranked if self._finished(each, standing)]
+        finished = (*standing.alive, *(each.name for each in left if each.worse_than))  # the others diverged
+        ranked = [named[name] for name in finished]
         challenger = next((each for each in ranked if each.name not in usual), None)
         baseline = next((each for each in ranked if each.name in usual), None)
-        best: Pair = (challenger, baseline)
+        self._pair = (challenger, baseline)
         if not self._closing:
-            wants, best = self._refined(best)
+            wants = self._refine()
             if wants and not self._over(wants, reserve=2 * self._rules.fresh):
-                return self._running("refine", wants, standing, best)
-        needs = [(each, self._rules.fresh) for each in best if each is not None]
+                return self._running("refine", wants)
+        needs = [(each, self._rules.fresh) for each in self._pair if each is not None]
         wants = self._missing("fresh", needs)
         if wants and self._over(wants):
-            return self._exhausted("fresh", wants, standing, best)
+            return self._exhausted("fresh", wants)
         self._need("fresh", needs)
         if wants:
-            return self._running("fresh", wants, standing, best)
+            return self._running("fresh", wants)
         if standing.end:
-            return self._ended("answered", ENDS[standing.end], standing, best)
+            return self._ended("answered", ENDS[standing.end])
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
-        return self._ended("exhausted", reason, standing, best)
+        return self._ended("exhausted", reason)
 
-    def _refined(self, pair: Pair) -> tuple[tuple[Trial, ...], Pair]:
-        """The runs that are needed to know the best learning rates nearby, and both configurations at them."""
+    def _refine(self) -> tuple[Trial, ...]:
+        """Move both configurations to the best learning rates nearby; return the runs needed to know these."""
         wants: list[Trial] = []
         better: list[Configuration | None] = []
-        for each in pair:
+        for each in self._pair:
             if each is None:
                 better.append(None)
                 continue
             search = Search(each.place, QUARTER, (self._rules.refine,) * 3)
-            found = search.advance(self._by_place(each.name, "refine"))
-            tried = [Configuration(each.name, k) for k in sorted(found.tried)]
-            known = ((place, min(self._rules.refine, len(self._values(place, "refine")))) for place in tried)
-            self._need("refine", known)
-            wants += self._missing("refine", ((Configuration(each.name, k), n) for k, n in found.wants.items()))
+            found, more = self._advanced(search, each.name, "refine")
+            wants += more
             better.append(each if found.wants or found.diverged else Configuration(each.name, found.best))
-        return tuple(wants), (better[0], better[1])
-
-    @staticmethod
-    def _finished(configuration: Configuration, standing: Standing) -> bool:
-        """Whether it did not diverge in the race."""
-        return all(each.worse_than or each.name != str(configuration) for each in standing.dropped)
+        self._pair = (better[0], better[1])
+        return tuple(wants)
 
     # --- values and runs ----------------------------------------------------------------------------------------------
 
@@ -294,23 +292,17 @@ class _Follower:
 
     # --- courses ------------------------------------------------------------------------------------------------------
 
-    def _running(
-        self, stage: Stage, wants: tuple[Trial, ...], standing: Standing | None = None, pair: Pair = (None, None)
-    ) -> Course:
+    def _running(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
         used, scale = len(self._needed), self._scale
-        return Course(stage, wants, self._searches, standing, *pair, runs=used, scale=scale)
+        return Course(stage, wants, self._searches, self._standing, *self._pair, runs=used, scale=scale)
 
-    def _exhausted(
-        self, stage: Stage, wants: tuple[Trial, ...], standing: Standing | None = None, pair: Pair = (None, None)
-    ) -> Course:
+    def _exhausted(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
         what = {"search": "the search for learning rates", "race": "the first look at the race", "fresh": "fresh seeds"}
         reason = f"the budget ended before {what[stage]} was complete: {len(wants)} more runs were needed next"
-        return self._ended("exhausted", reason.replace("seeds was", "seeds were"), standing, pair)
+        return self._ended("exhausted", reason.replace("seeds was", "seeds were"))
 
-    def _ended(
-        self, status: Status, reason: str, standing: Standing | None = None, pair: Pair = (None, None)
-    ) -> Course:
-        return replace(self._running("done", (), standing, pair), status=status, reason=reason)
+    def _ended(self, status: Status, reason: str) -> Course:
+        return replace(self._running("done", ()), status=status, reason=reason)
 
     def _tried_in_words(self) -> str:
         return "; ".join(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from memgrad.experiments.planning.methods import Method
@@ -41,8 +40,8 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
     plain = [("poly:8", 10.0), ("poly:32", 10.0), (mixed, 3.0)]
     scaled = [("poly:8", 1.0), ("inst + (1+k)^0.15*poly:8", 0.5), (mixed, 0.3)]
     return (
-        _candidate(sgd, "SGD", 0.03, {"momentum": 0.9}, baseline=True),
-        _candidate(adamw, "AdamW", 3e-3, {"weight_decay": 0.01}, baseline=True),
+        Candidate(sgd, 0.03, baseline=True, options={"optimizer": "SGD", "momentum": 0.9}),
+        Candidate(adamw, 3e-3, baseline=True, options={"optimizer": "AdamW", "weight_decay": 0.01}),
         *(
             Candidate(f"MemSGD {memory}", like=sgd, factor=factor, options={"optimizer": "MemSGD", "memory": memory})
             for memory, factor in plain
@@ -59,12 +58,11 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
     )
 
 
-def _candidate(name: str, optimizer: str, lr: float, options: Mapping[str, Any], *, baseline: bool) -> Candidate:
-    return Candidate(name, lr, baseline=baseline, options={"optimizer": optimizer, **options})
-
-
 GUESSES = {"SGD": 0.03, "HeavyBall": 0.03, "Nesterov": 0.03, "MemSGD": 0.3, "QHM": 0.3, "AggMo": 0.03}
 """First guesses of learning rates by optimizer; 0.003 for the others, which divide by a root of squares."""
+
+USUAL = {"SGD", "Adam", "AdamW"}
+"""What people use today: the baselines."""
 
 
 def parse_candidate(text: str) -> Candidate:
@@ -77,7 +75,8 @@ def parse_candidate(text: str) -> Candidate:
         0.003
     """
     refusal = f"a method is OPTIMIZER or OPTIMIZER(option=value, ...), such as MemSGD(memory='poly:8'), got {text!r}"
-    name, parenthesis, rest = text.strip().partition("(")
+    name, parenthesis, rest = text.partition("(")
+    name = name.strip()
     options: dict[str, Any] = {}
     if parenthesis:
         try:
@@ -90,12 +89,11 @@ def parse_candidate(text: str) -> Candidate:
                 options[keyword.arg] = ast.literal_eval(keyword.value)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ValueError(f"{refusal}: {error.args[0] if error.args else 'it cannot be read'}.") from None
-    if not name.strip():
+    if not name:
         raise ValueError(f"{refusal}.")
-    lr = options.pop("lr", GUESSES.get(name.strip(), 3e-3))
+    lr = options.pop("lr", GUESSES.get(name, 3e-3))
     described = ", ".join(str(value) for value in options.values())
-    options = {"optimizer": name.strip(), **options}
-    return Candidate(f"{name.strip()} {described}".strip(), lr, baseline=_is_usual(options), options=options)
+    return Candidate(f"{name} {described}".strip(), lr, baseline=name in USUAL, options={"optimizer": name, **options})
 
 
 def candidates_of(spec: Spec) -> tuple[Candidate, ...]:
@@ -120,13 +118,8 @@ def racing_methods(spec: Spec) -> tuple[Method, ...]:
 
 def _of_method(method: Method) -> Candidate:
     options = {"optimizer": method.optimizer, **(method.model_extra or {})}
-    baseline = _is_usual(options)
+    baseline = method.optimizer in USUAL
     if method.step_sizes is None:
         return Candidate(method.name, like=method.follows or "", baseline=baseline, options=options)
     middle = sorted(method.step_sizes)[len(method.step_sizes) // 2]
     return Candidate(method.name, middle, baseline=baseline, options=options)
-
-
-def _is_usual(options: Mapping[str, Any]) -> bool:
-    """Whether it is what people use today: SGD, with momentum or without, Adam or AdamW."""
-    return options["optimizer"] in {"SGD", "Adam", "AdamW"}

@@ -13,7 +13,7 @@ from memgrad.experiments.planning.plan import Table, expand, runs_in
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
-from memgrad.experiments.racing.candidates import Candidate, Configuration
+from memgrad.experiments.racing.candidates import Candidate
 from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
 from memgrad.experiments.racing.portfolio import candidates_of, racing_methods
 from memgrad.experiments.racing.sequential import Rules
@@ -117,7 +117,7 @@ def _drive(
     tuner: Tuner, trains: _Training, seconds: float | None, watcher: Watcher | None
 ) -> tuple[Status, str] | None:
     """Train what the tuner wants until it wants nothing more; a status and a reason if something else ends it."""
-    began = time.monotonic()
+    watch, began = watcher or (lambda _: None), time.monotonic()
     while wants := tuner.wanted():
         spent = time.monotonic() - began
         if seconds is not None and tuner.course.stage != "fresh":
@@ -125,14 +125,12 @@ def _drive(
             if trains.pace * trains.missing(wants) > left:
                 tuner.close()
                 continue
-        if watcher is not None:
-            watcher(tuner.course)
-        trains.said(course_in_words(tuner.course))
+        watch(tuner.course)
+        trains.listener.said(course_in_words(tuner.course))
         if (ended := trains.train(wants)) is not None:
             return ended
         tuner.tell_all(trains.results(wants))
-    if watcher is not None:
-        watcher(tuner.course)
+    watch(tuner.course)
     return None
 
 
@@ -144,7 +142,7 @@ class _Training:
     _spec: Spec
     _store: Store
     _engine: Engine
-    _listener: Listener
+    listener: Listener
     _beyond: int
     """What is added to the seeds of trials."""
     _options: Mapping[str, Any]
@@ -158,16 +156,12 @@ class _Training:
         with self._store.writing():
             return facts_of(self._spec.problem_choice, self._store, keep=True)
 
-    def said(self, message: str) -> None:
-        """A message for the user."""
-        self._listener.said(message)
-
     @property
     def pace(self) -> float:
         """Seconds per run so far; 0 until anything was trained."""
         return self._seconds / self._trained if self._trained else 0.0
 
-    def missing(self, trials: Iterable[Trial]) -> int:
+    def missing(self, trials: Sequence[Trial]) -> int:
         """How many of these runs are not in the store."""
         known = self._store.digests()
         return sum(
@@ -185,7 +179,7 @@ class _Training:
                 spec,
                 self._store,
                 self._engine,
-                listener=self._listener,
+                listener=self.listener,
                 close=False,
                 facts=self._facts,
                 **self._options,
@@ -212,14 +206,10 @@ class _Training:
                 measured[trial] = Measured(final, tuple(steps.tolist()), tuple(losses.tolist()))
         return measured
 
-    def _rounds(self, trials: Iterable[Trial]) -> list[tuple[Spec, Table, list[Trial]]]:
+    def _rounds(self, trials: Sequence[Trial]) -> list[tuple[Spec, Table, list[Trial]]]:
         """The runs as experiments, one for each last seed: the seeds before it are in the store, or wanted as well."""
+        last = {trial.configuration: trial.seed for trial in sorted(trials, key=lambda trial: trial.seed)}
         by_last: dict[tuple[str, int], list[Trial]] = {}
-        last: dict[Configuration, int] = {}
-        trials = list(trials)
-        for trial in trials:
-            key = trial.configuration
-            last[key] = max(trial.seed, last.get(key, trial.seed))
         for trial in trials:
             by_last.setdefault((trial.stage, last[trial.configuration]), []).append(trial)
         rounds = []

@@ -18,6 +18,7 @@ from memgrad.experiments.racing.candidates import Candidate, Configuration, chec
 from memgrad.experiments.racing.course import Course, Trial, follow
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.files import written_whole
+from memgrad.tables import json_ready
 
 FORMAT = 1
 """The format of the file in which a tuner keeps its results."""
@@ -141,14 +142,13 @@ class Tuner:
 
     def _save(self, path: Path) -> None:
         told = [
-            {"name": each.name, "place": each.place, "seed": seed, "stage": self._stages[each, seed]}
-            | {"final": _or_none(run.final), "steps": run.steps, "losses": [_or_none(x) for x in run.losses]}
+            {"name": each.name, "place": each.place, "seed": seed, "stage": self._stages[each, seed], **vars(run)}
             for each, runs in self._measured.items()
             for seed, run in runs.items()
         ]
         names = [candidate.name for candidate in self.candidates]
         with written_whole(path) as unfinished:
-            text = json.dumps({"format": FORMAT, "candidates": names, "told": told})
+            text = json.dumps(json_ready({"format": FORMAT, "candidates": names, "told": told}))
             unfinished.write_text(text + "\n", encoding="utf-8")
 
     def _load(self) -> None:
@@ -193,10 +193,6 @@ def measured(losses: float | Iterable[float], steps: Iterable[float] | None = No
     if len(numbers) == 1:
         return Measured(final)
     return Measured(final, tuple(at if at is not None else map(float, range(len(numbers)))), tuple(numbers))
-
-
-def _or_none(x: float) -> float | None:
-    return x if math.isfinite(x) else None
 
 
 def _or_inf(x: Any) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from memgrad import optim
 from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.spec import Spec
-from memgrad.experiments.racing.answer import Answer, Contestant
+from memgrad.experiments.racing.answer import Answer
 from memgrad.experiments.racing.course import Course
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped
@@ -78,16 +78,14 @@ def answer_in_words(answer: Answer) -> str:
         others = ", ".join(answer.undecided)
         lines.append(f"Not distinguishable from {answer.leader} with {answer.seeds} seeds: {others}.")
     lines += [f"Dropped: {dropped_in_words(each)}." for each in answer.dropped]
-    lines += [f"The learning rate of {each.name} is at the edge of what was tried." for each in _edged(answer)]
+    for each in (answer.challenger, answer.baseline):
+        if each is not None and each.at_edge:
+            lines.append(f"The learning rate of {each.name} is at the edge of what was tried.")
     rate = f"all statements of the race together are wrong with probability at most {answer.rules.alpha:g}"
     lines.append(f"{answer.runs} runs; {answer.reason}; {rate}.")
     for library, line in answer.lines.items():
         lines += ["", f"{library}:", *(f"    {each}" for each in line.splitlines())]
     return "\n".join(lines)
-
-
-def _edged(answer: Answer) -> list[Contestant]:
-    return [each for each in (answer.challenger, answer.baseline) if each is not None and each.at_edge]
 
 
 def _more(course: Course, name: str) -> str:
@@ -126,17 +124,14 @@ def lines_of(method: Method, lr: float) -> dict[str, str]:
 
 
 def _torch(method: Method, lr: float) -> str:
-    given = "".join(f", {name}={_literal(value)}" for name, value in (method.model_extra or {}).items())
+    options = (method.model_extra or {}).items()
+    given = "".join(f", {name}={json.dumps(v) if isinstance(v, str) else repr(v)}" for name, v in options)
     place, colon, name = method.optimizer.rpartition(":")
     if colon:
         module = Path(place).stem if place.endswith(".py") else place
     else:
         module = "memgrad" if hasattr(optim, name) else "torch.optim"
     return f"from {module} import {name}\noptimizer = {name}(model.parameters(), lr={lr:g}{given})"
-
-
-def _literal(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 # --- an experiment that repeats the answer ---------------------------------------------------------------------------
@@ -203,16 +198,15 @@ def _lines(table: Mapping[str, Any]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else json.dumps(name)
+    return name if name.isidentifier() and name.isascii() else _value(name)
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items()) + " }"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else {math.inf: "inf", -math.inf: "-inf"}.get(value, "nan")
-    return str(value) if isinstance(value, int) else json.dumps(str(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    # Plain values are written as in JSON, but TOML has no surrogate pairs, and no raw delete character.
+    return json.dumps(value, default=str, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -97,9 +97,9 @@ class Rows:
         """
         digests, place = np.unique(self.digest, return_inverse=True)
         settings = [_settings(self.runs[digest]) for digest in digests.tolist()]
-        columns: dict[str, NDArray[Any]] = {}
-        for name, kind in RUN_COLUMNS.items():
-            columns[name] = np.array([each[name] for each in settings], dtype=kind)[place]
+        columns = {
+            name: np.array([each[name] for each in settings], dtype=kind)[place] for name, kind in RUN_COLUMNS.items()
+        }
         diverged = np.array([self.diverged.get(digest, np.nan) for digest in digests.tolist()], dtype=float)
         return {
             "digest": self.digest,
@@ -252,9 +252,8 @@ def encode(chunk: Chunk) -> bytes:
     """
     pyarrow, parquet = _pyarrow()
     described = [run.to_dict() for run in chunk.runs]
-    shared = {
-        name: value for name, value in described[0].items() if all(each[name] == value for each in described)
-    } if described else {}  # fmt: skip
+    # Some entries, such as a limit of gradients, are in the data of some runs only; none of these is None.
+    shared = {name: value for name, value in described[0].items() if all(each.get(name) == value for each in described)}
     own = [{name: value for name, value in each.items() if name not in shared} for each in described]
     header = {
         "format": FORMAT,

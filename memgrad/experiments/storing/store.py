@@ -139,15 +139,20 @@ class Store:
         Raises:
             BlockingIOError: Another process holds the lock; the error names it.
         """
-        self._acquire()
+        lock = self._acquire()
+        self._held += 1
         try:
+            if self._held == 1:
+                now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+                holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+                self._put(self.path / "holder.json", json.dumps(holder).encode())
+                self._move_damaged_aside()
             yield
         finally:
             self._held -= 1
             if not self._held:
                 (self.path / "holder.json").unlink(missing_ok=True)
-            assert self._lock is not None
-            self._lock.release()
+            lock.release()
 
     def write(self, chunk: Chunk) -> Path:
         """Store the rows of a chunk and return their file; runs that are already stored are skipped."""
@@ -268,7 +273,7 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
 
-    def _acquire(self) -> None:
+    def _acquire(self) -> BaseFileLock:
         from filelock import FileLock, Timeout
 
         if self.format < FORMAT:
@@ -283,16 +288,7 @@ class Store:
                 self._lock.acquire(timeout=0)
             except Timeout:
                 raise BlockingIOError(in_use(self.path)) from None
-        self._held += 1
-        if self._held == 1:
-            try:
-                holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": _now()}
-                self._put(self.path / "holder.json", json.dumps(holder).encode())
-                self._move_damaged_aside()
-            except BaseException:
-                self._held -= 1
-                self._lock.release()
-                raise
+        return self._lock
 
     def _move_damaged_aside(self) -> None:
         for damage in self._scan()[1]:
@@ -349,7 +345,3 @@ def _owners(headers: Mapping[str, Header]) -> dict[str, str]:
         for digest in header.runs:
             owners.setdefault(digest, name)
     return owners
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -29,20 +28,13 @@ class EventFiles:
     def __init__(self, folder: Path, spec: Spec, others: Listener) -> None:
         require("--tensorboard", extra="tensorboard", modules=("tensorboard",))
         self._folder, self._others = folder / _as_file(spec.name), others
+        self.began, self.started, self.said = others.began, others.started, others.said
         variants = [each for method in spec.methods if method.copies is None for each in method.variants]
         self._names = {variant.recipe: variant.name for variant in variants}
         self._writers: dict[str, Any] = {}
 
-    def began(self, groups: Sequence[RunGroup], finished: int) -> None:
-        """Pass it on."""
-        self._others.began(groups, finished)
-
-    def started(self, group: RunGroup, k: int) -> None:
-        """Pass it on."""
-        self._others.started(group, k)
-
     def happened(self, group: RunGroup, event: Event) -> None:
-        """Write what was evaluated."""
+        """Write what was evaluated, and pass the event on."""
         if isinstance(event, Evaluated):
             for i, run in enumerate(group.runs):
                 for metric, values in event.values.items():
@@ -53,10 +45,6 @@ class EventFiles:
                 if run.digest in self._writers:
                     self._writers.pop(run.digest).close()
         self._others.happened(group, event)
-
-    def said(self, message: str) -> None:
-        """Pass it on."""
-        self._others.said(message)
 
     def close(self) -> None:
         """Close the files of runs that were stopped."""

@@ -109,21 +109,11 @@ def inventory(store: Store) -> Inventory:
     )
 
 
-def waste(store: Store, *, keep: Collection[str] | None = None) -> tuple[Waste, ...]:
-    """The files of a store that are not needed.
+def clean(store: Store, *, keep: Collection[str] | None = None, dry_run: bool = False) -> tuple[Waste, ...]:
+    """Remove the files of a store that are not needed, with the store locked, and return them.
 
     These are incomplete files left by a crash, damaged chunks, checkpoints whose runs are all finished, and chunks
     all of whose runs are also in other chunks.
-
-    Args:
-        store: The store.
-        keep: Digests of runs; if given, chunks that have none of them are not needed either.
-    """
-    return tuple(Waste(path, reason, _size(path)) for path, reason in _unneeded(store, keep))
-
-
-def clean(store: Store, *, keep: Collection[str] | None = None, dry_run: bool = False) -> tuple[Waste, ...]:
-    """Remove what `waste` lists, with the store locked, and return it.
 
     Args:
         store: The store.
@@ -131,7 +121,7 @@ def clean(store: Store, *, keep: Collection[str] | None = None, dry_run: bool = 
         dry_run: If true, nothing is removed.
     """
     with nullcontext() if dry_run else store.writing():
-        found = waste(store, keep=keep)
+        found = tuple(Waste(path, reason, _size(path)) for path, reason in _unneeded(store, keep))
         for each in () if dry_run else found:
             each.path.unlink(missing_ok=True)
     return found
@@ -152,9 +142,8 @@ def _unneeded(store: Store, keep: Collection[str] | None) -> Iterator[tuple[Path
                 yield store.path / "checkpoints" / f"{key}{ending}", "its runs are finished"
     headers = store.headers()
     copies = Counter(digest for header in headers.values() for digest in header.runs)
-    for path, header in sorted(
-        headers.items(), key=lambda item: len(item[1].runs)
-    ):  # small chunks first: large ones replace them
+    # Small chunks first: large ones replace them.
+    for path, header in sorted(headers.items(), key=lambda item: len(item[1].runs)):
         if all(copies[digest] > 1 for digest in header.runs):
             copies.subtract(header.runs.keys())
             yield path, "its runs are in other chunks too"

@@ -16,12 +16,7 @@ from memgrad.problems import Problem
 
 @final
 class Alone:
-    """A run trained by the public optimizer of its recipe: for large models, and for optimizers that are no method.
-
-    Args:
-        problem: The problem.
-        run: A run on it.
-    """
+    """A run trained by the public optimizer of its recipe: for large models, and for optimizers that are no method."""
 
     run_order = (0,)
 

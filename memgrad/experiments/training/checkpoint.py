@@ -45,27 +45,20 @@ class Checkpoint:
 
     def to_bytes(self) -> bytes:
         """The checkpoint as a NumPy archive."""
-        arrays: dict[str, NDArray[Any]] = {}
-        plain: dict[str, Any] = {}
-        dtypes: dict[str, str] = {}
-        for name, value in self.state.items():
-            if isinstance(value, Tensor):
-                dtypes[name] = str(value.dtype).removeprefix("torch.")
-                # As bytes, because NumPy lacks some of torch's precisions.
-                flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-                arrays[f"state/{name}"] = flat
-                plain[name] = list(value.shape)
-            else:
-                plain[name] = value
-        for metric, table in self.values.items():
-            arrays[f"values/{metric}"] = table
+        tensors = {name: value for name, value in self.state.items() if isinstance(value, Tensor)}
+        # As bytes, because NumPy lacks some of torch's precisions.
+        arrays: dict[str, NDArray[Any]] = {
+            f"state/{name}": tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            for name, tensor in tensors.items()
+        }
+        arrays |= {f"values/{metric}": table for metric, table in self.values.items()}
         about = {
             "numerics": NUMERICS,
             "format": FORMAT,
             "runs": [run.to_dict() for run in self.runs],
             "k": self.k,
-            "plain": plain,
-            "dtypes": dtypes,
+            "plain": {name: list(value.shape) if name in tensors else value for name, value in self.state.items()},
+            "dtypes": {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in tensors.items()},
             "diverged": dict(self.diverged),
             "wall": self.wall,
             "cpu": self.cpu,

@@ -76,14 +76,13 @@ class ScheduleFreeAdamW(Optimizer):
     @torch.no_grad()
     def train(self) -> None:
         """Put the parameters to where gradients are taken."""
-        for y, state in self.state.items():
-            y.copy_(state["z"].lerp(state["x"], self._beta1(y)))
+        for group in self.param_groups:
+            for y in group["params"]:
+                if state := self.state.get(y):
+                    y.copy_(state["z"].lerp(state["x"], group["betas"][0]))
 
     @torch.no_grad()
     def eval(self) -> None:
         """Put the parameters to the average, which is judged."""
         for y, state in self.state.items():
             y.copy_(state["x"])
-
-    def _beta1(self, y: Tensor) -> float:
-        return next(float(group["betas"][0]) for group in self.param_groups if any(p is y for p in group["params"]))

@@ -69,10 +69,7 @@ class Stack:
         """The parameters of all runs, in run order."""
         return self._x
 
-    @property
-    def evaluated(self) -> dict[str, Tensor]:
-        """What metrics are about: the parameters."""
-        return self._x
+    evaluated = parameters  # what metrics are about
 
     def step(self, k: int) -> None:
         """Take step k = 0, 1, ..."""

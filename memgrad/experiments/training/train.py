@@ -136,7 +136,8 @@ class Training:
             yield self.evaluate()
         while self.k < self.runs[0].steps and len(self._diverged) < len(self.runs):
             evaluates = self.k + 1 in times
-            self._previous = self._copied() if self.k + 1 in self._times.get(STEP_NORM, ()) else None
+            measured = self.k + 1 in self._times.get(STEP_NORM, ())
+            self._previous = [p.clone() for p in self._program.parameters.values()] if measured else None
             self.step()
             if evaluates:
                 yield self.evaluate()
@@ -188,14 +189,10 @@ class Training:
     def save(self) -> bytes:
         """A checkpoint of the current state."""
         wall, cpu = self._spent()
-        tables = {metric: self._table(metric) for metric in self._metrics}
         state = {**self._program.state(), **self._averages.state()}
-        return Checkpoint(self.runs, self.k, state, tables, self._diverged, wall, cpu).to_bytes()
+        return Checkpoint(self.runs, self.k, state, self._tables(), self._diverged, wall, cpu).to_bytes()
 
     # --- inside ------------------------------------------------------------------------------------------------------
-
-    def _copied(self) -> list[Tensor]:
-        return [p.clone() for p in self._program.parameters.values()]
 
     def _step_norm(self) -> Tensor:
         """The length of the last step of each run; nan at the start."""
@@ -219,8 +216,8 @@ class Training:
         values[list(self._program.run_order)] = results.detach().double().cpu().numpy()
         return values
 
-    def _table(self, metric: str) -> NDArray[np.float64]:
-        return np.array(self._values[metric]).reshape(-1, len(self.runs))
+    def _tables(self) -> dict[str, NDArray[np.float64]]:
+        return {metric: np.array(rows).reshape(-1, len(self.runs)) for metric, rows in self._values.items()}
 
     def _spent(self) -> tuple[float, float]:
         wall, cpu = self._started
@@ -244,7 +241,7 @@ class Training:
 
     def _chunk(self) -> Chunk:
         wall, cpu = self._spent()
-        tables = {metric: self._table(metric) for metric in self._metrics}
+        tables = self._tables()
         seen = len(next(iter(tables.values())))
         tables |= self._pictures(seen)
         about = {**provenance(), "device": str(self.problem.device), "wall_seconds": wall, "cpu_seconds": cpu}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from memgrad import tables
 from memgrad.experiments.comparison import Comparison
@@ -15,10 +16,9 @@ from memgrad.paper.language.beside import OF_PAPER, OTHERS, WORKLOADS, compared_
 from memgrad.paper.language.running import chosen, judged
 from memgrad.paper.language.savings import exponent, over_batch, over_horizon
 from memgrad.paper.language.stages import scales
-from memgrad.paper.language.study import Study, Unfinished
+from memgrad.paper.language.study import Study, if_finished
 
 MISSING = "not measured yet"
-T = TypeVar("T")
 
 
 def board(study: Study, names: Iterable[str] = ()) -> dict[str, Any]:
@@ -31,19 +31,21 @@ def board(study: Study, names: Iterable[str] = ()) -> dict[str, Any]:
     wanted = chosen(names)
     verdicts = [each.to_dict() for each in judged(study, wanted)]
     selected = {
-        "short": _known(lambda: {name: each.method() for name, each in study.short[1].items()}),
-        "long": _known(lambda: {name: each.method() for name, each in study.long.items()}),
+        "short": if_finished(lambda: {name: each.method() for name, each in study.short[1].items()}),
+        "long": if_finished(lambda: {name: each.method() for name, each in study.long.items()}),
     }
     saved = {
-        "exponent": _known(lambda: exponent(study).to_dict()),
-        "horizon": _known(lambda: [each.to_dict() for each in over_horizon(study)]),
-        "batch": _known(lambda: [each.to_dict() for each in over_batch(study)]),
+        "exponent": if_finished(lambda: exponent(study).to_dict()),
+        "horizon": if_finished(lambda: [each.to_dict() for each in over_horizon(study)]),
+        "batch": if_finished(lambda: [each.to_dict() for each in over_batch(study)]),
     }
-    compared = {name: _known(lambda: _rows(find(study))) for name, find in _comparisons(wanted).items()}  # noqa: B023
-    scale = scales()[study.stages.scale]
+    compared = {
+        name: if_finished(lambda: [row.to_dict() for row in find(study)])  # noqa: B023  # it is called at once
+        for name, find in _comparisons(wanted).items()
+    }
     found: dict[str, Any] = tables.json_ready(
         {
-            "scale": {"name": scale.name, "about": scale.about, "decides": scale.decides},
+            "scale": asdict(scales()[study.stages.scale]),
             "verdicts": verdicts,
             "selected": selected,
             "saved": saved,
@@ -58,7 +60,7 @@ def finish(study: Study, names: Iterable[str] = ()) -> None:
     wanted = chosen(names)
     judged(study, wanted)
     for find in _comparisons(wanted).values():
-        _known(lambda: find(study))  # noqa: B023  # it is called at once
+        if_finished(lambda: find(study))  # noqa: B023  # it is called at once
 
 
 def _comparisons(wanted: Iterable[str]) -> dict[str, Callable[[Study], tuple[Comparison, ...]]]:
@@ -68,17 +70,6 @@ def _comparisons(wanted: Iterable[str]) -> dict[str, Callable[[Study], tuple[Com
     if OF_PAPER in wanted:
         found |= {problem: partial(compared_workload, problem=problem) for problem in WORKLOADS}
     return found
-
-
-def _known(find: Callable[[], T]) -> T | None:
-    try:
-        return find()
-    except Unfinished:
-        return None
-
-
-def _rows(compared: Iterable[Comparison]) -> list[dict[str, Any]]:
-    return [row.to_dict() for row in compared]
 
 
 def write_board(found: Mapping[str, Any], folder: Path, *, about: Mapping[str, Any] | None = None) -> tuple[Path, ...]:

@@ -10,14 +10,13 @@ from typing import Any, Literal, final
 import numpy as np
 
 from memgrad.kinds import Array
-from memgrad.paper.claims import Claim
-from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SECOND_TEXT, share_name
-from memgrad.paper.language.study import Study, Unfinished, log_difference, p_below_zero
+from memgrad.paper.claims import BEYOND, Claim
+from memgrad.paper.language.stages import ADAMW, MIXTURE, SECOND_TEXT, share_name
+from memgrad.paper.language.study import Study, Unfinished, log_difference, p_below_zero, parts
 from memgrad.paper.rules import corrected
 from memgrad.statistics import Estimate, interval
 
 Outcome = Literal["confirmed", "refuted", "undecided", "reported"]
-WHERE = "beyond the paper"
 
 CLAIMS: Mapping[str, Claim] = MappingProxyType(
     {
@@ -25,34 +24,34 @@ CLAIMS: Mapping[str, Claim] = MappingProxyType(
         for claim in (
             Claim(
                 "L1",
-                WHERE,
+                BEYOND,
                 "The mixture reaches tuned AdamW's loss in 20 % fewer steps.",
                 "mixture trained for .8 T below AdamW trained for T, T = 6000; if so, .75, .7, .65 T in this fixed "
                 "order until one fails: the last that holds is the saving",
             ),
             Claim(
                 "L2",
-                WHERE,
+                BEYOND,
                 "The saving grows with the horizon.",
                 "log loss difference at equal steps larger at T = 6000 than at T = 1500",
             ),
             Claim(
                 "L3",
-                WHERE,
+                BEYOND,
                 "The memory carries it, not the second moment or the weight decay.",
                 "the mixture in the numerator alone has at least 2/3 of the gain",
             ),
-            Claim("L4", WHERE, "It transfers.", "L1 on a second corpus with everything frozen from the first"),
+            Claim("L4", BEYOND, "It transfers.", "L1 on a second corpus with everything frozen from the first"),
             Claim(
                 "L5",
-                WHERE,
+                BEYOND,
                 "Batch size.",
                 "report the ratio at batch 16, 64, 256 (same tokens), each retuned in lr, with its sign; no rule, "
                 "because theory and a pilot disagree",
             ),
             Claim(
                 "L6",
-                WHERE,
+                BEYOND,
                 "Scale.",
                 "report L1's comparison on a model of about eight times the parameters (4 layers, width 128, context "
                 "64), kappa and delta as before, lr retuned on seed 100, 5 seeds",
@@ -125,13 +124,10 @@ def l2(study: Study) -> Finding:
 
 def l3(study: Study) -> Finding:
     """The memory alone."""
-    reference = study.at_long((1.0,))
-    whole = log_difference(reference, MIXTURE, ADAMW)
-    adamw = np.log(reference.final(ADAMW, METRIC))
-    alone = {name: np.log(study.ablations.final(name, METRIC)) - adamw for name in study.ablations.methods}
-    excess = alone["memory alone"] - 2 / 3 * whole
+    gains = parts(study)
+    excess = gains["memory alone"] - 2 / 3 * gains[MIXTURE]
     numbers = [interval(excess, name="log loss of the memory alone, minus 2/3 of the whole gain")]
-    numbers += [_ratio(f"loss {name} / {ADAMW}", each) for name, each in (("mixture", whole), *alone.items())]
+    numbers += [_ratio(f"loss {name} / {ADAMW}", each) for name, each in gains.items()]
     return _found("L3", numbers, excess)
 
 

@@ -9,7 +9,7 @@ from memgrad.paper.language import stages as of
 from memgrad.paper.language.beside import OF_PAPER, OTHERS, WORKLOADS, others, workload
 from memgrad.paper.language.running import chosen
 from memgrad.paper.language.stages import SAVINGS, SECOND_TEXT, Winners
-from memgrad.paper.language.study import Study, Unfinished
+from memgrad.paper.language.study import Study, if_finished
 
 
 def experiments(study: Study, names: Iterable[str]) -> tuple[Spec, ...]:
@@ -23,8 +23,9 @@ def experiments(study: Study, names: Iterable[str]) -> tuple[Spec, ...]:
         names: The claims, `others` and `workloads`; all by default.
     """
     wanted, stages = set(chosen(names)), study.stages
-    grid, short = _short(study)
-    long = _long(study, short)
+    first = of.first_grid(stages.scale)
+    grid, short = if_finished(lambda: study.short) or (first, _first(first))
+    long = if_finished(lambda: study.long) or _first(of.near(short))
     found: list[Spec] = []
     if wanted - {OF_PAPER}:
         found.append(stages.tuning("lm-tune-short", grid, long=False))
@@ -40,21 +41,6 @@ def experiments(study: Study, names: Iterable[str]) -> tuple[Spec, ...]:
     found += [others(stages, short)] if OTHERS in wanted else []
     found += [workload(stages, problem) for problem in WORKLOADS if OF_PAPER in wanted]
     return tuple(found)
-
-
-def _short(study: Study) -> tuple[of.Grid, Winners]:
-    try:
-        return study.short
-    except Unfinished:
-        grid = of.first_grid(study.stages.scale)
-        return grid, _first(grid)
-
-
-def _long(study: Study, short: Winners) -> Winners:
-    try:
-        return study.long
-    except Unfinished:
-        return _first(of.near(short))
 
 
 def _first(grid: of.Grid) -> Winners:

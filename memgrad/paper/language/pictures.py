@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +18,21 @@ from memgrad.paper.language.beside import OTHERS, WORKLOADS
 from memgrad.paper.language.claims import LEVEL
 from memgrad.paper.language.savings import over_batch, over_horizon
 from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SAVINGS, SECOND_TEXT, batch_size, share_name
-from memgrad.paper.language.study import Study, Unfinished, final_logs, log_difference
+from memgrad.paper.language.study import Study, if_finished, log_difference, parts
 from memgrad.statistics import Estimate, interval
 
 FIRST_TEXT = "sotu"
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 def panels(study: Study) -> LanguagePanels:
     """The panels whose experiments are complete."""
     return LanguagePanels(
-        losses=_known(lambda: _losses(study)),
-        differences=_known(lambda: _differences(study)),
-        shares=_known(lambda: _shares(study)),
-        over_horizon=_known(lambda: {each.steps: each.saved for each in over_horizon(study)}),
-        over_batch=_known(lambda: {each.batch: each.saved for each in over_batch(study)}),
-        parts=_known(lambda: parts(study)),
+        losses=if_finished(lambda: _losses(study)) or {},
+        differences=if_finished(lambda: _differences(study)) or {},
+        shares=if_finished(lambda: _shares(study)) or {},
+        over_horizon=if_finished(lambda: {each.steps: each.saved for each in over_horizon(study)}) or {},
+        over_batch=if_finished(lambda: {each.batch: each.saved for each in over_batch(study)}) or {},
+        parts=if_finished(lambda: {name: interval(each).exp() for name, each in parts(study).items()}) or {},
     )
 
 
@@ -82,13 +80,6 @@ def _caption(study: Study) -> str:
     return f"character-level transformer, {model}, minibatches of {batch_size()}, T = {own['long']:,} steps, {tested}"
 
 
-def _known(find: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
-    try:
-        return find()
-    except Unfinished:
-        return {}
-
-
 def _losses(study: Study) -> dict[str, Band]:
     whole = study.at_long((1.0,))
     fewer = study.at_long(SAVINGS[:1])
@@ -119,16 +110,7 @@ def _shares(study: Study) -> dict[str, dict[float, Estimate]]:
     """The ratios by share of the steps: those of the first text, and of the second one if it is complete."""
     found = {FIRST_TEXT: {1.0: interval(log_difference(study.at_long((1.0,)), MIXTURE, ADAMW)).exp()}}
     found[FIRST_TEXT] |= {share: interval(each).exp() for share, each in study.savings(LEVEL).items()}
-    second = _known(lambda: study.savings(LEVEL, SECOND_TEXT))
+    second = if_finished(lambda: study.savings(LEVEL, SECOND_TEXT))
     if second and not study.stages.own.get("sample"):  # there is a sample of one text only
         found[SECOND_TEXT] = {share: interval(each).exp() for share, each in second.items()}
     return found
-
-
-def parts(study: Study) -> dict[str, Estimate]:
-    """The final loss of the mixture, and of each part of it alone, as multiples of AdamW's."""
-    whole = study.at_long((1.0,))
-    adamw = final_logs(whole, ADAMW)
-    alone = {name: final_logs(study.ablations, name) - adamw for name in study.ablations.methods}
-    both = {MIXTURE: log_difference(whole, MIXTURE, ADAMW), **alone}
-    return {name: interval(each).exp() for name, each in both.items()}

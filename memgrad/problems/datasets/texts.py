@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memgrad.problems.datasets import cache, formats, sources
+from memgrad.problems.datasets import cache, dataset, sources
 from memgrad.problems.datasets.catalogue import TEXTS, find
 from memgrad.problems.datasets.download import ByteProgress
+from memgrad.problems.datasets.formats import Integers
 
 DEFAULT_TEXT = "sotu"
 """The text that is used unless another is named."""
@@ -75,13 +75,13 @@ def load_text(
         ValueError: unknown text 'sotus'; did you mean 'sotu'? Known texts: sotu, shakespeare; your own: the path of a \
 text file.
     """
-    if name in TEXTS:
-        entry = find(name)
-        if sample:
-            return _split(name, _sample(name), is_sample=True)
-        return _split(name, cache.obtain(entry, folder=sources.named_folder(folder), progress=progress)["text"])
     if sample:
-        raise ValueError(f"the text {name!r} has no sample; {' and '.join(_with_samples())} has one.")
+        known = [each for each, entry in TEXTS.items() if entry.sample_rows is not None]
+        if name not in known:
+            raise ValueError(f"the text {name!r} has no sample; {' and '.join(known)} has one.")
+        return _split(name, dataset.sample_arrays(name)["text"], is_sample=True)
+    if name in TEXTS:
+        return _split(name, cache.obtain(find(name), folder=sources.named_folder(folder), progress=progress)["text"])
     return _split(name, np.frombuffer(_read(name), dtype=np.uint8))
 
 
@@ -115,18 +115,7 @@ def _read(name: str) -> bytes:
     return content
 
 
-def _sample(name: str) -> NDArray[np.uint8]:
-    if name not in _with_samples():
-        raise ValueError(f"the text {name!r} has no sample; {' and '.join(_with_samples())} has one.")
-    data = files("memgrad.problems.datasets").joinpath("samples", f"{name}.npz").read_bytes()
-    return np.asarray(formats.npz(data)["text"], dtype=np.uint8)
-
-
-def _with_samples() -> tuple[str, ...]:
-    return tuple(name for name, entry in TEXTS.items() if entry.sample_rows is not None)
-
-
-def _split(name: str, content: formats.Integers, *, is_sample: bool = False) -> Text:
+def _split(name: str, content: Integers, *, is_sample: bool = False) -> Text:
     held = int(HELD_OUT * len(content))
     text = np.array(content, dtype=np.uint8)  # a writable copy, which torch requires
     end = len(text) - 2 * held

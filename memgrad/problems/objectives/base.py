@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ import numpy as np
 
 from memgrad.deprecation import renamed
 from memgrad.kinds import as_number
-from memgrad.problems.kinds import Floats, as_points, like, namespace_of, normals, repeated
+from memgrad.problems.kinds import Floats, as_points, like, normals, repeated
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -142,6 +141,11 @@ class Objective(ABC):
     @abstractmethod
     def _stochastic_gradient(self, x: Any, generator: Any) -> Any: ...
 
+    def _set(self, **values: Any) -> None:
+        """Give the fields their checked values; for `__post_init__`."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     @property
     def name(self) -> str:
         """The text form, such as `huber:1`; `Objective.parse` reads it unless the objective holds data or a matrix."""
@@ -176,17 +180,12 @@ class Synthetic(Objective):
 
     sigma: float | Matrix = field(default=0.0, kw_only=True)
 
-    def _set(self, **values: Any) -> None:
-        """Give the fields their checked values; for `__post_init__`."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
     def _check_sigma(self) -> None:
-        d, sigma = self.dimension, self.sigma
-        if not isinstance(sigma, tuple | list | np.ndarray):
-            self._set(sigma=as_number(type(self).__name__, "sigma", sigma, least=0.0))
-            return
-        self._set(sigma=as_matrix(type(self).__name__, "sigma", sigma, d))
+        owner, sigma = type(self).__name__, self.sigma
+        if isinstance(sigma, tuple | list | np.ndarray):
+            self._set(sigma=as_matrix(owner, "sigma", sigma, self.dimension))
+        else:
+            self._set(sigma=as_number(owner, "sigma", sigma, least=0.0))
 
     def _noise_covariance(self, x: Any) -> Any:
         d = self.dimension
@@ -258,11 +257,3 @@ def as_matrix(owner: str, name: str, values: Any, d: int) -> Matrix:
             f"{owner} of dimension {d} needs {name} to be a finite {d} x {d} matrix, got the shape {matrix.shape}."
         )
     return tuple(tuple(map(float, row)) for row in matrix)
-
-
-def magnitude(x: Any) -> Any:
-    """|x|, element by element."""
-    return namespace_of(x).abs(x)
-
-
-LOG_2 = math.log(2.0)

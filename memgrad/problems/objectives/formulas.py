@@ -21,7 +21,7 @@ from memgrad.problems.kinds import (
     scaled,
     weighted_sum,
 )
-from memgrad.problems.objectives.base import LOG_2, Matrix, Synthetic, as_matrix, magnitude
+from memgrad.problems.objectives.base import Matrix, Synthetic, as_matrix
 
 
 class _AtOrigin(Synthetic):
@@ -232,7 +232,7 @@ class Huber(_Valley):
         return namespace_of(x).clip(x, -self.delta, self.delta)
 
     def _hessian(self, x: Any) -> Any:
-        return diagonal((magnitude(x) <= self.delta) * namespace_of(x).ones_like(x))
+        return diagonal((abs(x) <= self.delta) * namespace_of(x).ones_like(x))
 
 
 @final
@@ -264,10 +264,10 @@ class LogCosh(_Valley):
         self._check_sigma()
 
     def _value(self, x: Any) -> Any:
-        xp, a = namespace_of(x), magnitude(x)
+        xp, a = namespace_of(x), abs(x)
         # Each form where it neither overflows nor cancels; the clip keeps the unused branch finite.
         near = xp.log1p(2 * xp.sinh(xp.clip(x, -1, 1) / 2) ** 2)
-        far = a + xp.log1p(xp.exp(-2 * a)) - LOG_2
+        far = a + xp.log1p(xp.exp(-2 * a)) - math.log(2)
         return weighted_sum(xp.where(a < 1, near, far), np.ones(self.dimension))
 
     def _gradient(self, x: Any) -> Any:

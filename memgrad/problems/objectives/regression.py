@@ -33,11 +33,9 @@ class _OnData(Objective):
             )
         if not (np.isfinite(inputs).all() and np.isfinite(targets).all()):
             raise ValueError(f"{owner} needs finite inputs and targets, got nan or inf among them.")
-        object.__setattr__(self, "inputs", inputs)
-        object.__setattr__(self, "targets", targets)
-        object.__setattr__(self, "l2", as_number(owner, "l2", self.l2, least=0.0))
+        self._set(inputs=inputs, targets=targets, l2=as_number(owner, "l2", self.l2, least=0.0))
         if self.batch_size is not None:
-            object.__setattr__(self, "batch_size", as_count(owner, "batch_size", self.batch_size))
+            self._set(batch_size=as_count(owner, "batch_size", self.batch_size))
 
     @property
     def dimension(self) -> int:
@@ -256,17 +254,15 @@ class PowerLaw(QuadraticForm):
     formula: ClassVar[str] = "sum_j j^(-2 alpha) ((W x)_j - j^-beta)^2 / 2"
 
     def __post_init__(self) -> None:
-        numbers: dict[str, float | int] = {
-            "alpha": as_number("PowerLaw", "alpha", self.alpha, least=0.0, excluded=True),
-            "beta": as_number("PowerLaw", "beta", self.beta, least=0.0),
-            "dimension": (d := as_count("PowerLaw", "dimension", self.dimension)),
-            "ambient": 10 * d if self.ambient is None else as_count("PowerLaw", "ambient", self.ambient, least=d),
-            "seed": as_count("PowerLaw", "seed", self.seed, least=0),
-        }
+        self._set(
+            alpha=as_number("PowerLaw", "alpha", self.alpha, least=0.0, excluded=True),
+            beta=as_number("PowerLaw", "beta", self.beta, least=0.0),
+            dimension=(d := as_count("PowerLaw", "dimension", self.dimension)),
+            ambient=10 * d if self.ambient is None else as_count("PowerLaw", "ambient", self.ambient, least=d),
+            seed=as_count("PowerLaw", "seed", self.seed, least=0),
+        )
         if self.batch_size is not None:
-            numbers["batch_size"] = as_count("PowerLaw", "batch_size", self.batch_size)
-        for name, value in numbers.items():
-            object.__setattr__(self, name, value)
+            self._set(batch_size=as_count("PowerLaw", "batch_size", self.batch_size))
 
     @cached_property
     def _j(self) -> Floats:

@@ -1,14 +1,22 @@
-"""What an engine is: it trains run groups somewhere and reports their events."""
+"""What an engine is, and what engines share: checks of devices, handlers of signals, environment variables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import torch
 
 from memgrad.experiments.training.events import Event
 from memgrad.experiments.training.train import Assignment
+
+Handler = Callable[[int, Any], None] | signal.Handlers
 
 
 class Engine(Protocol):
@@ -51,3 +59,45 @@ def check_device(device: str | None, *, here: bool) -> None:
     except Exception as error:  # each kind of device has its own errors
         why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise ValueError(f"the device {device!r} cannot be used on this machine: {why}.") from error
+
+
+class Throttled:
+    """A request to stop, checked by calling `asked` at most once every `seconds`; in between, the answer is False."""
+
+    def __init__(self, asked: Callable[[], bool], seconds: float) -> None:
+        self._asked, self._seconds, self._looked = asked, seconds, -math.inf
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked < self._seconds:
+            return False
+        self._looked = now
+        return self._asked()
+
+
+@contextmanager
+def handler_kept(number: signal.Signals, meanwhile: Handler | None = None) -> Iterator[None]:
+    """Restore the handler of a signal after the block, in which another may be used; only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(number)
+    if meanwhile is not None:
+        signal.signal(number, meanwhile)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the duration of the block, in which processes are started."""
+    before = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)

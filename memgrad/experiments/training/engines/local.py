@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -15,13 +13,19 @@ from multiprocessing.process import BaseProcess
 from typing import Any, final
 
 from memgrad.experiments.planning.problem_choice import OtherProblemError, ProblemChoice, refuse_other
-from memgrad.experiments.training.engines.engine import check_device
+from memgrad.experiments.training.engines.engine import Throttled, check_device, environment, handler_kept
 from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Refused, Stopped
 from memgrad.experiments.training.train import Assignment, train
 from memgrad.problems import Problem
 
 ENDS = (Finished, Stopped, Failed, Lost, Refused)
 """The events after which a worker is free."""
+
+LOOK = 0.1
+"""The shortest time, in seconds, after which a worker looks again whether to stop."""
+
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""Makes a new process use one thread, from the moment its libraries load."""
 
 
 @dataclass
@@ -85,7 +89,8 @@ class LocalEngine:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _without_interrupts(), _single_threaded():
+        # A terminal sends Ctrl-C to all processes; the engine asks its workers to stop instead.
+        with handler_kept(signal.SIGINT, signal.SIG_IGN), environment(_ONE_THREAD):
             process.start()
         theirs.close()
         self._workers.append(worker := _Worker(process, ours))
@@ -139,24 +144,10 @@ def _work(pipe: Connection[Any, Any]) -> None:
             except Exception as error:
                 pipe.send(Refused(str(error)) if isinstance(error, OtherProblemError) else Failed(str(error)))
                 continue
-            for event in train(assignment, loaded[2], _StopRequest(pipe)):
+            for event in train(assignment, loaded[2], Throttled(lambda: pipe.poll() and pipe.recv() is None, LOOK)):
                 pipe.send(event)
     except (EOFError, OSError):  # the engine has exited
         return
-
-
-class _StopRequest:
-    """Whether the engine has asked to stop; looks at most ten times per second."""
-
-    def __init__(self, pipe: Connection[Any, Any]) -> None:
-        self._pipe, self._looked = pipe, time.monotonic()
-
-    def __call__(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked < 0.1:
-            return False
-        self._looked = now
-        return self._pipe.poll() and self._pipe.recv() is None
 
 
 def _cause(exitcode: int | None) -> str:
@@ -165,32 +156,3 @@ def _cause(exitcode: int | None) -> str:
     known = {number.value: number.name for number in signal.Signals}
     name = known.get(-exitcode, f"signal {-exitcode}")
     return f"its process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Processes started here ignore Ctrl-C, which a terminal sends to all processes: they are asked to stop instead."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Processes started here use one thread each, from the moment their libraries load."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -10,14 +10,14 @@ import secrets
 import signal
 import socket
 import sys
-import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, final
 
 from memgrad.experiments.planning.problem_choice import OtherProblemError, ProblemChoice, refuse_other
+from memgrad.experiments.training.engines.engine import Throttled, environment, handler_kept
 from memgrad.experiments.training.engines.local import ENDS, usable_cores
 from memgrad.experiments.training.engines.parcel import Bytes, Parcel, pack, pack_code, unpack, unpack_code
 from memgrad.experiments.training.events import Event, Failed, Lost, Refused
@@ -164,26 +164,17 @@ def _work(assignment: Assignment, parcel: Parcel, code: bytes | None, bell: str,
     except Exception as error:
         yield Failed(f"on {platform.node()}: {error}")
         return
-    yield from train(assignment, problem, _StopRequest(bell))
+    yield from train(assignment, problem, Throttled(lambda: _has_rung(bell), ASK))
 
 
-class _StopRequest:
-    """Whether the driver has asked to stop; looks at most once per second."""
+def _has_rung(bell: str) -> bool:
+    """Whether the driver has asked to stop."""
+    from ray.experimental import internal_kv
 
-    def __init__(self, bell: str) -> None:
-        self._bell, self._looked = bell, -math.inf
-
-    def __call__(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked < ASK:
-            return False
-        from ray.experimental import internal_kv
-
-        self._looked = now
-        try:
-            return bool(internal_kv._internal_kv_exists(self._bell, namespace=_NAMESPACE))
-        except Exception:  # the head does not answer now, but it may later
-            return False
+    try:
+        return bool(internal_kv._internal_kv_exists(bell, namespace=_NAMESPACE))
+    except Exception:  # the head does not answer now, but it may later
+        return False
 
 
 def _next(events: Any) -> Event:
@@ -222,7 +213,10 @@ def _connect(address: str | None, workers: int | None) -> bool:
     if address is not None:
         _check(address)
     # Ray reads some of these when it is imported, the others when it starts processes.
-    with _environment(_QUIET | (_PRIVATE if address is None else _IMPATIENT)), _handlers_kept():
+    variables = _QUIET | (_PRIVATE if address is None else _IMPATIENT)
+    unset = {name: value for name, value in variables.items() if name not in os.environ}
+    # With its own handler of SIGTERM, Ray would end the process, where the driver saves checkpoints.
+    with environment(unset), handler_kept(signal.SIGTERM):
         if address is None and "ray" not in sys.modules:
             _make_secret()
         import ray
@@ -287,28 +281,3 @@ def _make_secret() -> None:
     """Make a token for this process's cluster alone; Ray would store one in the home folder, shared by all others."""
     if "RAY_AUTH_MODE" not in os.environ:
         os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)})
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set those of the variables that are not set, for the duration of the block."""
-    added = {name: value for name, value in variables.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Keep our SIGTERM handler: Ray would end the process, where the driver saves checkpoints."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
