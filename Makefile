@@ -1,5 +1,8 @@
 # `make test` and `make reproduce` need only python3 (3.11 or newer) and make: they make .venv themselves.
 PYTHON ?= python3
+# Python keeps what it compiles, whatever the environment says: otherwise importing torch takes twice as long, in each of
+# some hundred processes.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # One thread per process: the tests run in as many processes as there are cores.
 ALONE := OMP_NUM_THREADS=1

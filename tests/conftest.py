@@ -1,4 +1,4 @@
-"""What several test files need: a browser, and properties that are not judged by the clock."""
+"""What several test files need: a browser, properties that are not judged by the clock, and not too many cases."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from fast_cases import surplus
 from hypothesis import HealthCheck, settings
 
 # A property is true or false, however busy the machine is.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = surplus([item.nodeid for item in items if item.get_closest_marker("slow") is None])
+    for item in items:
+        if item.nodeid in slow:
+            item.add_marker(pytest.mark.slow)
 
 
 def chromium() -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from fast_cases import few, surplus
+
 HERE = Path(__file__).parent
 # What fails a test by itself: pytest's own, numpy's and torch's `testing`, mocks, and programs that must end well.
 CHECKS = ("assert_", "raises", "warns", "fail", "check_call", "check_output", "doctest")
@@ -120,3 +122,19 @@ def test_inside():
     assert 1
 """
     assert skipped_for_rights(source) == ["test_marked", "test_inside"]
+
+
+def test_of_many_cases_some_are_fast_and_each_value_is_among_them() -> None:
+    names = [f"test_a.py::test[{i}-{letter}]" for i in range(100) for letter in "abc"]
+    others = [f"test_a.py::test_few[{i}]" for i in range(10)] + ["test_a.py::test_alone"]
+    slow = surplus([*names, *others], most=30)
+    assert len(slow) == 270
+    assert slow < {*names}
+    assert {name[-2] for name in {*names} - slow} == {*"abc"}
+    assert surplus([*reversed(names)], most=30) == slow
+
+
+def test_cases_that_are_not_fast_are_slow() -> None:
+    cases = few([(1, 2), (3, 4)], fast=[(3, 4)])
+    assert [(case.values, [mark.name for mark in case.marks]) for case in cases] == [((1, 2), ["slow"]), ((3, 4), [])]
+    assert [case.values for case in few(["a"], fast=[])] == [("a",)]

@@ -270,6 +270,7 @@ def test_the_cluster_has_as_many_slots_as_cores_unless_fewer_are_asked_for(two: 
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_loses_nothing(two: Two, tmp_path: Path, expected: Rows) -> None:
     spec = own_spec(tmp_path / "own")
     killed: list[bool] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,21 @@ def said(result: Result) -> str:
 
 
 # --- what is written is what is meant --------------------------------------------------------------------------------
+
+
+def test_options_are_checked_without_the_compiler_which_takes_as_long_to_import_as_torch() -> None:
+    code = f"""
+import sys
+import torch
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.spec import Spec
+Spec.parse({VALID!r})
+Recipe.of("ADana")
+assert "torch._dynamo" not in sys.modules
+torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+assert "torch._dynamo" in sys.modules  # those that are trained are built as torch builds them
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_everything_written_is_read() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from explorer_golden import DRAWN, GOLDEN, MIXTURES, cases, differences, name_of
+from fast_cases import few
 from typer.testing import CliRunner, Result
 
 from memgrad import Exponential, Mixture, explorer
@@ -313,6 +314,16 @@ class Visit:
     def ask(self, expression: str, argument: Any = None) -> Any:
         return self.page.evaluate(expression, argument)
 
+    def follow(self, link: str) -> None:
+        """Follow a link inside the page, and wait until the page has heard of it: browsers tell it later."""
+        self.ask(
+            "async link => { for (const hash of ['', link]) if (location.hash !== hash) {"
+            " const heard = new Promise(done => addEventListener('hashchange', done, { once: true }));"
+            " location.hash = hash; await heard; } }",
+            link,
+        )
+        self.settle()
+
     def state(self) -> dict[str, Any]:
         return self.ask("() => window.memgradExplorer.state()")
 
@@ -364,7 +375,7 @@ def test_the_page_computes_what_the_library_computes(browser: Any) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(("width", "height"), few(SIZES, fast=(SIZES[0], SIZES[-1])))
 def test_every_scene_shows_what_it_tells(browser: Any, width: int, height: int) -> None:
     with Visit(browser, width=width, height=height, has_touch=width < 800) as visit:
         blank = visit.ask("() => document.createElement('canvas').toDataURL()")
@@ -417,6 +428,7 @@ def test_the_first_picture_is_there_soon(browser: Any, record_property: Any) -> 
     assert 0 < first < 10_000
 
 
+@pytest.mark.slow  # the one that looks at a clock
 def test_frames_are_drawn_fast_enough_to_follow_the_hand(browser: Any, record_property: Any) -> None:
     medians = {}
     for step, change in (
@@ -822,8 +834,7 @@ def test_what_a_link_gets_wrong_is_put_right_and_said(browser: Any) -> None:
     with Visit(browser, "#lr=99") as visit:
         assert "lr: 99 is outside" in visit.page.locator("#notices").inner_text()
         for view, complaint, name, value in WRONG_LINKS:
-            visit.ask("view => { location.hash = '#'; location.hash = view; }", view)
-            visit.settle()
+            visit.follow(view)
             assert visit.state()[name] == value, view
             assert complaint in visit.page.locator("#notices").inner_text()
         visit.page.locator("#notices").get_by_role("button", name="Close").click()
@@ -839,8 +850,10 @@ def test_every_view_of_the_gallery_opens_as_it_is_written(browser: Any) -> None:
     assert {view: found for view, found in complaints.items() if found} == {}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+LOOKS = [(theme, *size) for theme in ("light", "dark") for size in ((1280, 720), (390, 844))]
+
+
+@pytest.mark.parametrize(("theme", "width", "height"), few(LOOKS, fast=(LOOKS[0], LOOKS[-1])))
 def test_axe_finds_no_serious_fault(browser: Any, theme: str, width: int, height: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
@@ -851,8 +864,7 @@ def test_axe_finds_no_serious_fault(browser: Any, theme: str, width: int, height
     with Visit(browser, views[0], width=width, height=height, theme=theme) as visit:
         assert visit.page.locator("#notices").is_visible()
         for view in views:
-            visit.ask("view => { location.hash = view; }", view)
-            visit.settle()
+            visit.follow(view)
             for each in Axe().run(visit.page).response["violations"]:
                 if each["impact"] in ("serious", "critical"):
                     serious[f"{view} {each['id']}"] = each["nodes"][0]["html"]

@@ -38,6 +38,8 @@ NOT_OPTIONS = frozenset(
 OTHER_GRADIENTS = {"LBFGS": "evaluates the loss several times per step", "SparseAdam": "needs sparse gradients"}
 """Optimizers of torch that need more than one dense gradient per step, and what they need."""
 
+_EXCLUDED = "__dynamo_disable"
+"""Where torch keeps the form of a function that its compiler does not look into."""
 
 FORMER: Mapping[str, Mapping[str, Plain]] = {"ADana": {"through_lr": True}}
 """Options that are newer than stored rows, with what those did: at that value they are left out of data and digests."""
@@ -175,10 +177,27 @@ class Recipe:
     def _built_or_error(self) -> dict[str, Any] | Exception:
         """The options of the optimizer that is built, or the error that its constructor raises about them."""
         try:
-            with contained():
+            with contained(), _without_compiler():
                 return self.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0).param_groups[0]
         except Exception as error:
             return error
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Build optimizers that are never trained without importing torch's compiler, which takes longer than all of ours.
+
+    torch excludes `add_param_group` from compilation when it is first called, and remembers that beside the function.
+    """
+    plain = getattr(Optimizer.add_param_group, "__wrapped__", None)
+    if plain is None or hasattr(plain, _EXCLUDED):
+        yield
+        return
+    setattr(plain, _EXCLUDED, plain)
+    try:
+        yield
+    finally:
+        delattr(plain, _EXCLUDED)
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
