@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from memgrad.cli.run_display import LINES_EVERY
 from memgrad.durations import duration
+
+TRACEBACK = "MEMGRAD_TRACEBACK"
+"""The environment variable with which errors keep their tracebacks: a fault of ours can look like bad input."""
 
 
 class Command(TyperCommand):
@@ -75,6 +79,9 @@ def refusing(ctx: Any = None) -> Iterator[None]:
     Args:
         ctx: The context of the command, whose usage is printed with bad input.
     """
+    if os.environ.get(TRACEBACK):
+        yield
+        return
     try:
         yield
     except KeyboardInterrupt:

@@ -70,3 +70,12 @@ def test_an_integer_of_a_bound_that_is_not_finite_is_refused_by_its_name(word: s
     found = CliRunner().invoke(app, ["bound", "memsgd", *words], env={"COLUMNS": "200"})
     assert found.exit_code == 2
     assert rule in found.output
+
+
+@pytest.mark.parametrize("error", [ValueError("a fault"), KeyError("a fault"), OSError("a fault")])
+def test_an_error_keeps_its_traceback_if_the_environment_asks_for_it(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMGRAD_TRACEBACK", "1")
+    with pytest.raises(type(error), match="a fault"), refusing():
+        raise error
