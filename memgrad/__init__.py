@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         PolyAdam,
         memory_average,
     )
-    from memgrad.optim.audit import audit
+    from memgrad.optim.auditing.audit import audit
 
 __version__ = "0.2.0"
 

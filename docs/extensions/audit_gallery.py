@@ -105,7 +105,7 @@ def audit_optax(row: Row, steps: int = STEPS) -> tuple[Any, NDArray[np.float64]]
     import jax
     import optax
 
-    from memgrad.optim.audit import Remembered
+    from memgrad.optim.auditing.audit import Remembered
 
     make: Any = optax
     for name in row.call.split("."):

@@ -13,22 +13,21 @@ Where to find what::
     methods                 the table from optimizer classes and their options to `Method`
     reference               every method from its definition, slow and exact
     averaging, from_torch   averages of iterates; continuing a run of a torch optimizer
-    audit                   what an optimizer remembers: `watching` feeds it gradients, `evidence` judges the steps,
-                            `fitting`, `mixing`, `free_gains` and `least_squares` fit memories to them
+    auditing                what any optimizer remembers, measured from outside
 """
 
 from memgrad.extras import require
 
 require("memgrad.optim", extra="torch", modules=("torch",))
 
-from memgrad.optim.audit import Audit, Remembered, audit  # noqa: E402
+from memgrad.optim.auditing.audit import Audit, Remembered, audit  # noqa: E402
+from memgrad.optim.auditing.watching import AuditError  # noqa: E402
 from memgrad.optim.averaging import memory_average  # noqa: E402
 from memgrad.optim.from_torch import decay_groups, from_torch  # noqa: E402
 from memgrad.optim.memadam import MemAdam, PolyAdam  # noqa: E402
 from memgrad.optim.memsgd import MemSGD  # noqa: E402
 from memgrad.optim.momentum import HeavyBall, Nesterov  # noqa: E402
 from memgrad.optim.named import QHM, ADana, AdEMAMix, AggMo  # noqa: E402
-from memgrad.optim.watching import AuditError  # noqa: E402
 
 __all__ = [
     "QHM",

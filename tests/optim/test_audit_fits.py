@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memgrad import Memory, MemSGD, audit
 from memgrad.memory import Exponential, Polynomial
-from memgrad.optim.fitting import Fit, nearest_memory
+from memgrad.optim.auditing.fitting import Fit, nearest_memory
 
 
 def weights_of(memory: Memory, steps: int) -> Any:

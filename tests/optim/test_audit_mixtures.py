@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from memgrad import HeavyBall, MemAdam, Memory, MemSGD, Mixture, audit
 from memgrad.memory import Exponential, Gain, Instantaneous, Polynomial
 from memgrad.memory.mixture import Part
-from memgrad.optim import Nesterov, Remembered, free_gains
-from memgrad.optim.fitting import FAMILIES
-from memgrad.optim.mixing import ROWS, MixtureFit, mixture_of
+from memgrad.optim import Nesterov, Remembered
+from memgrad.optim.auditing import free_gains
+from memgrad.optim.auditing.fitting import FAMILIES
+from memgrad.optim.auditing.mixing import ROWS, MixtureFit, mixture_of
 
 SGD = torch.optim.SGD
 

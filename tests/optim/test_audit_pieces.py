@@ -11,10 +11,11 @@ import torch
 from scipy.optimize import nnls
 
 from memgrad.memory import Exponential, Instantaneous, Polynomial
-from memgrad.optim import Remembered, free_gains, watching
-from memgrad.optim.evidence import Sums
-from memgrad.optim.fitting import Fit, digits, has_both_signs, negative_share
-from memgrad.optim.least_squares import levenberg, nonnegative
+from memgrad.optim import Remembered
+from memgrad.optim.auditing import free_gains, watching
+from memgrad.optim.auditing.evidence import Sums
+from memgrad.optim.auditing.fitting import Fit, digits, has_both_signs, negative_share
+from memgrad.optim.auditing.least_squares import levenberg, nonnegative
 
 # --- numbers in words ------------------------------------------------------------------------------------------------
 

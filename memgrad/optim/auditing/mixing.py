@@ -18,9 +18,9 @@ import numpy as np
 from memgrad.kinds import Array
 from memgrad.memory import COLD, SUM, Exponential, Gain, Instantaneous, Mixture
 from memgrad.memory.mixture import Part
-from memgrad.optim.fitting import EXACT, RESOLUTION, Family, digits, has_both_signs
-from memgrad.optim.free_gains import Measured, memories_of
-from memgrad.optim.least_squares import derivatives, levenberg, nonnegative
+from memgrad.optim.auditing.fitting import EXACT, RESOLUTION, Family, digits, has_both_signs
+from memgrad.optim.auditing.free_gains import Measured, memories_of
+from memgrad.optim.auditing.least_squares import derivatives, levenberg, nonnegative
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from memgrad.memory import Memory
-from memgrad.optim.evidence import gather
-from memgrad.optim.fitting import EXACT, Nearest, has_both_signs, nearest_memory, negative_share
-from memgrad.optim.mixing import MixtureFit, mixture_of
-from memgrad.optim.watching import Before, Make, watcher_for
+from memgrad.optim.auditing.evidence import gather
+from memgrad.optim.auditing.fitting import EXACT, Nearest, has_both_signs, nearest_memory, negative_share
+from memgrad.optim.auditing.mixing import MixtureFit, mixture_of
+from memgrad.optim.auditing.watching import Before, Make, watcher_for
 
 KNOWN = 1e-4  # a memory that is off by a larger share of its weight is close to what was measured, but not equal
 

@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from memgrad.kinds import Array
 from memgrad.memory import Memory
-from memgrad.optim.fitting import FAMILIES, Family, rows_of
-from memgrad.optim.least_squares import levenberg
+from memgrad.optim.auditing.fitting import FAMILIES, Family, rows_of
+from memgrad.optim.auditing.least_squares import levenberg
 
 SPACING = 0.5  # of the grid of starting points, dense enough for the nearest one to lead to the minimum
 STARTS = 4  # number of starting points of a search

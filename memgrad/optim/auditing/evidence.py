@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from memgrad.kinds import Array
-from memgrad.optim.fitting import EXACT
-from memgrad.optim.watching import SIZES, Watched, Watcher
+from memgrad.optim.auditing.fitting import EXACT
+from memgrad.optim.auditing.watching import SIZES, Watched, Watcher
 
 ROUNDED = 0.05  # what differs from a weighted sum by more, relative to its size, is not near one
 DECAY = 1e-6  # how accurately a weight decay must explain the observed steps
