@@ -5,14 +5,15 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py validate covtype-softmax --sample --epochs 12 --repetitions 10
     python benchmarks/tune.py validate fashion-mlp --epochs 10        # complete data: core-hours; resumes
     python benchmarks/tune.py validate ... --nu 1.38                  # and tunings that know the spectrum
+    python benchmarks/tune.py validate benchmarks/tune_language.toml  # its methods, schedule, metric
     python benchmarks/tune.py validate ... --out table.md
 
-`validate` trains the grid once: every method of the portfolio at every quarter of a decade over four decades, with ten
-seeds. Its pick is the cell with the best mean loss. Then it tunes several times, each time with other seeds. Optuna
-(default sampler, TPE, with its median pruner, and with successive halving; `pip install optuna`, left out if missing)
-searches the cells of the grid with as many runs as tuning took, one seed per study, a pruned run counting as the share
-of its steps. All picks are trained on the same twenty test seeds, which nothing else used. Regret is the ratio of the
-loss of a pick to that of the grid's pick, minus 1.
+`validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a decade
+over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it tunes
+several times, each time with other seeds. Optuna (default sampler, TPE, with its median pruner, and with successive
+halving; `pip install optuna`, left out if missing) searches the cells of the grid with as many runs as tuning took, one
+seed per study, a pruned run counting as the share of its steps. All picks are trained on the same twenty test seeds,
+which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick, minus 1.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ import numpy as np
 from memgrad.experiments import LocalEngine, Results, Spec, Store, execute, results_of
 from memgrad.experiments.racing.answer import Measured
 from memgrad.experiments.racing.candidates import Candidate
-from memgrad.experiments.racing.learning_rates import learning_rate
-from memgrad.experiments.racing.portfolio import portfolio
+from memgrad.experiments.racing.learning_rates import learning_rate, place_of
+from memgrad.experiments.racing.portfolio import candidates_of, portfolio, racing_methods
 from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
 from memgrad.experiments.racing.tune import tune
 from memgrad.experiments.racing.tuner import Tuner
@@ -69,14 +70,22 @@ class Row:
         ]
 
 
+def of_problem(options: argparse.Namespace, candidates: Sequence[Candidate]) -> Spec:
+    """The experiment of a problem by name, with these methods."""
+    problem = {name: getattr(options, name) for name in ("problem", "sample", "examples", "batch")}
+    length = {"steps": options.steps} if options.steps else {"epochs": options.epochs}
+    return spec_of({name: value for name, value in {**problem, **length}.items() if value}, candidates)
+
+
 def spec_of(problem: Mapping[str, Any], candidates: Sequence[Candidate]) -> Spec:
     methods = [{"name": each.name, "lr": each.lr, **each.options} for each in candidates]
     return Spec.of({"metrics": ["loss"], "methods": methods, **problem}, folder=Path.cwd())
 
 
-def cells_of(candidates: Sequence[Candidate]) -> dict[str, list[float]]:
+def cells_of(candidates: Sequence[Candidate], ends: Sequence[float] | None) -> dict[str, list[float]]:
+    between = None if ends is None else range(place_of(ends[0]), place_of(ends[1]) + 1)
     scaled = {each.name: "Adam" in each.options["optimizer"] for each in candidates}
-    return {name: [learning_rate(k) for k in PLACES[scaled[name]]] for name in scaled}
+    return {name: [learning_rate(k) for k in between or PLACES[scaled[name]]] for name in scaled}
 
 
 def trained(spec: Spec, cells: Mapping[str, Sequence[float]], seeds: Sequence[int], store: Store) -> Results:
@@ -92,7 +101,7 @@ def trained(spec: Spec, cells: Mapping[str, Sequence[float]], seeds: Sequence[in
 
 
 def mean_log(results: Results, cell: Cell) -> float:
-    finals = results.final(cell[0], "loss", lr=cell[1])
+    finals = results.final(cell[0], results.spec.select.metric, lr=cell[1])
     return float(np.log(finals).mean()) if np.isfinite(finals).all() else math.inf
 
 
@@ -103,21 +112,21 @@ def optuna_pick(
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    spent = 0.0
+    spent, metric = 0.0, results.spec.select.metric
 
     def objective(trial: Any) -> float:
         nonlocal spent
         name = trial.suggest_categorical("method", list(cells))
         lr = cells[name][trial.suggest_int(f"place {name}", 0, len(cells[name]) - 1)]
         run = results.runs[name][lr][GRID_SEEDS[number % len(GRID_SEEDS)]]
-        steps, losses = results.rows.series(run.digest, "loss")
+        steps, losses = results.rows.series(run.digest, metric)
         for i, (step, loss) in enumerate(zip(steps, losses, strict=True)):
             trial.report(float(loss), i)
             if trial.should_prune():
                 spent += step / steps[-1]
                 raise optuna.TrialPruned
         spent += 1
-        final = results.final(name, "loss", lr=lr)[number % len(GRID_SEEDS)]
+        final = results.final(name, metric, lr=lr)[number % len(GRID_SEEDS)]
         if not math.isfinite(final):
             raise optuna.TrialPruned
         return float(final)
@@ -130,18 +139,15 @@ def optuna_pick(
 
 
 def validate(options: argparse.Namespace) -> None:
-    candidates = portfolio()
-    problem = {
-        "problem": options.problem,
-        "sample": options.sample,
-        "examples": options.examples,
-        "batch": options.batch,
-    }
-    length = {"steps": options.steps} if options.steps else {"epochs": options.epochs}
-    setting = {name: value for name, value in {**problem, **length}.items() if value}
-    spec = spec_of(setting, candidates)
+    if options.problem.endswith(".toml"):
+        spec = Spec.load(Path(options.problem))
+        spec = spec.model_copy(update={"methods": list(racing_methods(spec)), "tuning_seeds": None})
+        candidates = candidates_of(spec)
+    else:
+        candidates = portfolio()
+        spec = of_problem(options, candidates)
     store = Store.open(options.store)
-    cells = cells_of(candidates)
+    cells = cells_of(candidates, options.range)
     grid = trained(spec, cells, GRID_SEEDS, store)
     best = min(((name, lr) for name in cells for lr in cells[name]), key=lambda cell: mean_log(grid, cell))
     size = len(GRID_SEEDS) * sum(map(len, cells.values()))
@@ -150,9 +156,9 @@ def validate(options: argparse.Namespace) -> None:
     picks |= dict(optuna_picks(grid, cells, [int(runs) for _, runs in picks["memgrad tune"]]))
     if options.nu is not None:
         knowing = portfolio(nu=options.nu)
-        known = spec_of(setting, knowing)
+        known = of_problem(options, knowing)
         picks[f"memgrad tune, nu = {options.nu:g} known"] = list(tuned(known, knowing, options.repetitions, store))
-        spec = spec_of(setting, list({each.name: each for each in (*candidates, *knowing)}.values()))
+        spec = of_problem(options, list({each.name: each for each in (*candidates, *knowing)}.values()))
     rows = [Row("exhaustive grid", [size], [0.0])]
     wanted: dict[str, set[float]] = {}
     for name, lr in [best, *(cell for each in picks.values() for cell, _ in each)]:
@@ -293,7 +299,8 @@ def main() -> None:
     simulation.add_argument("--races", type=int, default=1000)
     simulation.set_defaults(run=simulate)
     validation = commands.add_parser("validate")
-    validation.add_argument("problem")
+    validation.add_argument("problem", help="a problem's name, or an experiment's file with methods that race")
+    validation.add_argument("--range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="learning rates of the grid")
     validation.add_argument("--sample", action="store_true")
     validation.add_argument("--examples", type=int)
     validation.add_argument("--batch", type=int)
