@@ -1,6 +1,7 @@
 """The digests and seeds of experiments: each depends on the arguments of its function and on nothing else.
 
-Stores outlive versions of memgrad, so what a function here returns for given arguments must never change.
+What a run's digest depends on is in `planning.runs` and `planning.recipe`; here it is hashed. Stores outlive versions
+of memgrad, so what a function here returns for given arguments must never change.
 """
 
 from __future__ import annotations

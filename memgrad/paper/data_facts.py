@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.training.train import PICTURES
 from memgrad.files import written_whole
-from memgrad.paper.losses import plateau_loss
+from memgrad.paper.loss_claims import plateau_loss
 
 KNOWN = "known.json"
 """The file of these facts, beside published rows."""

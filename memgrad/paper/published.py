@@ -20,10 +20,10 @@ from memgrad.files import written_whole
 from memgrad.paper.adaptive import DEGREES, RIVALS, weighed_degrees
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict, number
 from memgrad.paper.evidence import EXAMPLES, weighed
-from memgrad.paper.losses import weighed_accuracies
+from memgrad.paper.loss_claims import weighed_accuracies
 from memgrad.paper.rules import LEAST_SHARE, Case, Kind, recompare
 from memgrad.paper.scales import POLYADAM, scales
-from memgrad.paper.step_sizes import share_case
+from memgrad.paper.step_size_claims import share_case
 from memgrad.statistics import Estimate, t_quantile
 
 ROWS = "rows"

@@ -11,10 +11,10 @@ from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.claims import Claim, Judge, Verdict
 from memgrad.paper.figures import draw
 from memgrad.paper.guarantees import s8
-from memgrad.paper.losses import r1, r2, r3, r7, r8, r9, r10
+from memgrad.paper.loss_claims import r1, r2, r3, r7, r8, r9, r10
 from memgrad.paper.power_laws import m1
 from memgrad.paper.scales import EXPERIMENTS
-from memgrad.paper.step_sizes import r4, r5, r6
+from memgrad.paper.step_size_claims import r4, r5, r6
 from memgrad.paper.synthetic_claims import s1, s2, s3, s4, s5, s6, s7
 from memgrad.suggestions import did_you_mean
 

@@ -98,13 +98,15 @@ def how_to_read(verdict: Verdict) -> str:
 
 @cache
 def texts() -> Mapping[str, Any]:
-    """The texts of texts.toml.
+    """The texts of errata_and_remarks.toml.
 
     Example:
         >>> texts()["errata"][-1]["title"]
         'Labels of figures'
     """
-    return MappingProxyType(tomllib.loads((Path(__file__).parent / "texts.toml").read_text(encoding="utf-8")))
+    return MappingProxyType(
+        tomllib.loads((Path(__file__).parent / "errata_and_remarks.toml").read_text(encoding="utf-8"))
+    )
 
 
 @cache

@@ -7,7 +7,7 @@ Where to find what::
     heavy_ball              bounds of the heavy-ball method
     linear_rates            bounds that decrease exponentially
     registry                the table of all bounds; a new one needs a line there
-    bound                   `Bound` itself, and the checks of assumptions
+    bound                   `Bound` itself, the checks of assumptions and their shared wording
     quantities              the arguments of bounds: what each means, and its domain
     design, adjoint         the best memory and gain for a spectrum and a number of steps; gradients for that search
     advice, tables          what the bounds recommend; the paper's tables of rates

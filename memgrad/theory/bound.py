@@ -11,6 +11,8 @@ from memgrad.kinds import Array
 
 Values = float | Array
 
+CONVEX = "f is convex and L-smooth (H1)"
+
 # Two ways to compute the same limit differ by rounding; a value within it counts as at the limit.
 ROUNDING = 1e-12
 

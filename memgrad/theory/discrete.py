@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from memgrad.theory.bound import ROUNDING, AssumptionError, Bound, assume, covariance_given
+from memgrad.theory.bound import CONVEX, ROUNDING, AssumptionError, Bound, assume, covariance_given
 from memgrad.theory.quantities import numbers, series, steps
 
 LAST = "E f(x_k) - f*"
-CONVEX = "f is convex and L-smooth (H1)"
 
 
 def memsgd(

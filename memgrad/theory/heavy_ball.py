@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from memgrad.theory.bound import Bound, assume, assume_start, covariance_given
+from memgrad.theory.bound import CONVEX, Bound, assume, assume_start, covariance_given
 from memgrad.theory.quantities import numbers, steps
 
 AVERAGE = "E f(mean of x_0, ..., x_k) - f*"
@@ -130,7 +130,7 @@ def heavy_ball(
         ball=d * lr * noise**2 / (2 * (1 - beta)),
         theorem="UAI 2019, Table 1 (Ghadimi et al. 2015), with noise",
         assumptions=checked,
-        given=("f is convex and L-smooth (H1)", covariance_given(noise)),
+        given=(CONVEX, covariance_given(noise)),
     )
 
 

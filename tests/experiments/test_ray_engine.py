@@ -443,6 +443,7 @@ print(ray.is_initialized())
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_of_its_own_is_on_loopback_leaves_nothing_and_is_quiet(tmp_path: Path) -> None:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     found = subprocess.run(

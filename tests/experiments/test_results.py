@@ -17,7 +17,7 @@ from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.chunk import Chunk, chunk_of
 from memgrad.experiments.storing.store import Store
-from memgrad.paper.losses import _loss_at
+from memgrad.paper.loss_claims import _loss_at
 
 SPEC = Spec.parse("""
 problem = "logistic"

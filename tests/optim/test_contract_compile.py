@@ -18,10 +18,7 @@ STEPS = 10
 SHAPES = ((1,), (5,), (3, 4))
 FAST = {
     ("MemSGD poly:2", True),
-    ("MemSGD mixture", False),
-    ("MemAdam", False),
-    ("MemAdam growing", True),
-    ("ADana", False),
+    ("MemAdam growing", False),
 }
 
 # eager traces by Dynamo alone; aot_eager functionalises as well, and has been wrong where eager was right.

@@ -25,7 +25,7 @@ from memgrad.paper.rules import (
     p_below,
     seeds_to_decide,
 )
-from memgrad.paper.step_sizes import share_case
+from memgrad.paper.step_size_claims import share_case
 from memgrad.paper.verdicts import JUDGES
 from memgrad.statistics import Estimate
 

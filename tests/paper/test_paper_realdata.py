@@ -13,7 +13,7 @@ from known_results import PLATEAU, REHEARSAL, evidence_of, jitter, results_of, s
 
 from memgrad.paper.claims import Verdict
 from memgrad.paper.evidence import Evidence, ratio, regime_of
-from memgrad.paper.losses import plateau_loss
+from memgrad.paper.loss_claims import plateau_loss
 from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.problems import Problem
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from known_results import results_of
 
-from memgrad.paper import losses
+from memgrad.paper import loss_claims
 from memgrad.paper.claims import FirstVersion, Verdict, number
 from memgrad.paper.evidence import Evidence, log_ratio
 from memgrad.paper.published import _Retest, retested
 from memgrad.paper.rules import Kind, compare
 from memgrad.paper.scales import scales
-from memgrad.paper.step_sizes import _smaller_steps
+from memgrad.paper.step_size_claims import _smaller_steps
 from memgrad.paper.training_figures import PUBLISHED_STEPS
 from memgrad.paper.verdicts import JUDGES
 from memgrad.statistics import interval
@@ -147,7 +147,7 @@ def test_a_run_that_diverged_makes_its_ratio_infinite_and_two_leave_none() -> No
 def test_settings_with_different_numbers_of_seeds_are_compared_on_those_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(losses, "PROBLEMS", ("mlp",))
+    monkeypatch.setattr(loss_claims, "PROBLEMS", ("mlp",))
     results = {"mlp-mini": results_of("mlp-mini", seeds=3), "mlp-full": results_of("mlp-full", seeds=4)}
     evidence = Evidence(scales()["laptop"], results, lambda: 1.0, lambda: np.zeros(1))
     found = JUDGES["R8"].function(JUDGES["R8"].claim, evidence)

@@ -10,7 +10,7 @@ from memgrad.paper.continuous import _record_times
 from memgrad.paper.evidence import Case, first_version
 from memgrad.paper.odes import fitted_slope, momentum_and_memory_odes
 from memgrad.paper.settings import OdesSettings
-from memgrad.paper.step_sizes import share_case
+from memgrad.paper.step_size_claims import share_case
 from memgrad.statistics import Estimate
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memgrad.memory import Memory
 from memgrad.optim.auditing.evidence import gather
 from memgrad.optim.auditing.fitting import EXACT, Nearest, has_both_signs, nearest_memory, negative_share
-from memgrad.optim.auditing.mixing import MixtureFit, mixture_of
+from memgrad.optim.auditing.mixing import MOST, MixtureFit, mixture_of
 from memgrad.optim.auditing.watching import Before, Make, watcher_for
 
 KNOWN = 1e-4  # a memory that is off by a larger share of its weight is close to what was measured, but not equal
@@ -79,7 +79,7 @@ class Remembered:
         `None` if the weights, over all steps and with their gains, are not such a mixture, or if the measurements do
         not determine its parameters. A single memory with a gain is a mixture too, such as `sum*exp:0.9` of heavy ball.
         """
-        return mixture_of(self.weights, self.rounding, most=1 if self.distance <= EXACT else 2)
+        return mixture_of(self.weights, self.rounding, most=1 if self.distance <= EXACT else MOST)
 
     def __str__(self) -> str:
         what = "gradients" if self.power == 1 else "squared gradients"

@@ -13,8 +13,9 @@ import torch
 
 from memgrad.kinds import Array
 from memgrad.optim.auditing.fitting import EXACT
-from memgrad.optim.auditing.watching import SIZES, Watched, Watcher
+from memgrad.optim.auditing.watching import Watched, Watcher
 
+SIZES = (1.0, 100.0, 0.01)  # of the gradients, to detect clipping and other thresholds in between
 ROUNDED = 0.05  # what differs from a weighted sum by more, relative to its size, is not near one
 DECAY = 1e-6  # how accurately a weight decay must explain the observed steps
 ZERO, ONE = 0, 1  # columns of the probes

@@ -123,7 +123,11 @@ def _count(model: _Model) -> int:
     return sum(1 + (kind.family is not None) + (kind.law.start is not None) for kind in model)
 
 
-def mixture_of(weights: Array, rounding: float = 0.0, most: int = 2) -> MixtureFit | None:
+MOST = 2
+"""The largest number of averages in a mixture that is looked for; `free_gains` explains weights by one or by two."""
+
+
+def mixture_of(weights: Array, rounding: float = 0.0, most: int = MOST) -> MixtureFit | None:
     """The mixture with the fewest averages and parameters that explains weights; `None` if none does with certainty.
 
     Args:

@@ -19,7 +19,6 @@ from memgrad.kinds import Array
 Make = Callable[[list[torch.nn.Parameter]], Optimizer]
 Before = Callable[[Any, int], object]
 
-SIZES = (1.0, 100.0, 0.01)  # of the gradients, to detect clipping and other thresholds in between
 LOOKED_INTO = 8  # most entries of a list or dict in the state; a longer one is a history, not a buffer
 
 MAKING = (
