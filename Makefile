@@ -34,7 +34,7 @@ tests: lint
 	$(ALONE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-slow: $(BIN)/installed-trainers
-	$(BIN)/python -m pytest -m slow
+	$(ALONE) $(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
 
 # Options as in `make mutants MUTANTS="--package memory --sample 50 --seed 1"`. What was done is kept in .mutants.
 mutants: $(BIN)/installed
