@@ -14,7 +14,7 @@ Where to find what, each package built on those above it::
 
 and what all of them share::
 
-    statistics, tables      intervals and tests over seeds; tables of numbers as files
+    statistics, tables      intervals, tests and their correction; tables of numbers as files
     files, user_code        atomic writes; code of the user's, by its name
     kinds, extras           kinds of arguments; optional dependencies
     durations, suggestions  durations in words; "did you mean ...?"

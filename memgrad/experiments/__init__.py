@@ -8,9 +8,9 @@ A folder for each stage::
     racing       `memgrad tune`: learning rates, the race and its answer
     measuring    `memgrad spectrum`: curvature, noise and the loss curve of a problem
 
-`driver` leads an experiment through the stages, and `results` reads the rows and compares methods (`comparison` has the
-values it returns). `digests` hashes what it is given; what the digest of a run depends on is decided by `planning.runs`
-and, for options of optimizers, by `planning.recipe`.
+`driver` leads an experiment through the stages and answers Ctrl-C, and `results` reads the rows and compares methods
+(`comparison` has the values it returns). `digests` hashes what it is given; what the digest of a run depends on is
+decided by `planning.runs` and, for options of optimizers, by `planning.recipe`.
 """
 
 from memgrad.extras import require

@@ -1,6 +1,7 @@
 """Figures of memories, data and results: functions from values to matplotlib figures. Nothing is run here.
 
-A file holds the figures of one subject. Two are shared: `style` has the common settings and saves figures;
+A file holds the figures of one subject: `training` those of the paper's experiments, `comparisons` that of `memgrad
+compare`, `races` that of `memgrad tune`. Two are shared: `style` has the common settings and saves figures;
 `method_styles` is the table of the color, marker and line style of each method.
 """
 

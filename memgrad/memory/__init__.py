@@ -5,13 +5,15 @@ Everything else in memgrad is built on this package, which imports only the stan
 Where to find what::
 
     base                    `Memory`: what every family provides
-    families, exponential   the families; a new one needs a line in `text.FAMILIES`
+    families, exponential   the families; their fields are the parameters of their text forms, and a new family needs
+                            a line in `text.FAMILIES`
     scheduled, custom       memories that follow a schedule, and memories that users define
     gains                   `Gain`: how strongly a memory counts
     gain_factors            the kinds of gain, such as powers and ramps, and their names in text forms
     mixture                 `Mixture`: several memories, each with its gain
     text                    text forms and plain data, in both directions
-    passport, long_past     mean age, half-life and other statistics after k steps
+    passport                mean age, half-life and other statistics after k steps, as values and as rows
+    long_past               computing them; families with closed forms override `Memory._statistics`
     kinds                   Python, numpy, torch and JAX numbers, from one formula
 """
 

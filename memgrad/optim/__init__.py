@@ -7,7 +7,7 @@ Where to find what::
     base                    what all optimizers share: groups, state, and the choice of the fastest path
     options, recall         the checks of options and of the keys of groups; which averages are kept, under which names
     kernels, kernel_guards  torch's fused kernels, and the conditions under which they are correct
-    arithmetic, compiled    the same step with plain operations, and with `torch.compile`
+    arithmetic, compiled    the plain operations that steps are written in; the same step with `torch.compile`
     buckets, workspace      parameters that take the same step; what is kept between steps for speed alone
     checkpoints             which checkpoints fit, and loading them
     methods                 the table from optimizer classes and their options to `Method`
