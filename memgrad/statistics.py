@@ -194,7 +194,7 @@ def ratio_of_means(a: ArrayLike, b: ArrayLike, *, quantile: float | None = None,
     if len(x) != len(y) or len(x) < 2:
         raise ValueError(f"a ratio of means needs at least 2 pairs of samples, got {len(x)} and {len(y)} samples.")
     ratio = float(x.mean() / y.mean())
-    error = float((x - ratio * y).std(ddof=1)) / math.sqrt(len(x)) / float(y.mean())
+    error = float((x - ratio * y).std(ddof=1)) / math.sqrt(len(x)) / abs(float(y.mean()))
     half = (t_quantile(len(x)) if quantile is None else quantile) * error
     return Estimate(ratio, ratio - half, ratio + half, len(x), name)
 

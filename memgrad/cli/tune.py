@@ -246,7 +246,7 @@ def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits:
     from memgrad.experiments.racing.course import expected_runs
 
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
-    found = measured(spec.model_copy(update={"methods": first, "seeds": [0, 1]}), None, workers)
+    found = measured(spec.model_copy(update={"methods": first, "seeds": [0, 1], "tuning_seeds": None}), None, workers)
     assert found.cost is not None
     pace = found.cost.seconds / found.runs
     least, most = expected_runs(candidates, rules)

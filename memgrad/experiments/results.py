@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memgrad.deprecation import renamed
 from memgrad.experiments.comparison import Comparison, Curve, first_at
 from memgrad.experiments.planning.plan import Table, runs_in, settings_in
-from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.planning.runs import AT, Run
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.chunk import Rows
 from memgrad.experiments.storing.store import Store
@@ -111,9 +111,22 @@ class Results:
         if not math.isfinite(value):
             raise ValueError(f"the value of {metric} that is to be reached must be finite, got {value!r}.")
         curve = self.curve(method, metric)
-        sign = 1.0 if self.spec.select.goal == "min" else -1.0
-        found = [first_at(curve.steps, sign * values, sign * value) for values in curve.values.T]
+        at = self._at(method, self.selected_lr(method))
+        finished = [i for i, seed in enumerate(curve.seeds) if at[seed].digest in self.rows.runs]
+        found = []
+        for values in curve.values.T[finished]:
+            sign = -1.0 if self._grows(metric, values, value) else 1.0
+            found.append(first_at(curve.steps, sign * values, sign * value))
         return interval(found, name=f"steps to {metric} {value:g}")
+
+    def _grows(self, metric: str, values: Array, value: float) -> bool:
+        """Whether a value of a metric is reached from below: by the goal, by its name, or from where it starts."""
+        name, select = metric.partition(AT)[0], self.spec.select
+        if name == select.metric.partition(AT)[0]:
+            return select.goal == "max"
+        if name.endswith(("loss", "norm")):
+            return False
+        return next((bool(first < value) for first in values if not math.isnan(first)), False)
 
     def final_interval(self, method: str, metric: str, *, lr: float | None = None) -> Estimate:
         """The mean of the final values over the finished seeds; nan or infinite if one of them diverged."""
@@ -219,13 +232,20 @@ class Results:
         selected = {name: self.selected(name) for name in self.methods if self.selectable(name)}
         reference = self.methods[0] if reference is None else reference
         self.selected_lr(reference)  # raises if it has none
+        reference = {variant: name for name, (variant, _) in selected.items()}.get(reference, reference)
+        if reference not in selected:
+            raise ValueError(
+                f"{reference!r} is not what was selected for its method, and only that is compared; the methods are "
+                f"{', '.join(selected)}."
+            )
         finals = {name: self._by_seed(name, metric, lr) for name, (_, lr) in selected.items()}
         logarithmic = all(value > 0 for each in finals.values() for value in each.values() if not math.isnan(value))
         differences: dict[str, Estimate] = {}
         p_values: dict[str, float] = {}
         for name in selected:
             if name != reference:
-                shared = sorted(finals[name].keys() & finals[reference].keys())
+                finished = [self._finished_seeds(each, selected[each][1]) for each in (name, reference)]
+                shared = sorted(set.intersection(*finished))
                 pair = [np.array([finals[each][seed] for seed in shared]) for each in (name, reference)]
                 mine, other = map(np.log, pair) if logarithmic else pair
                 differences[name], p_values[name] = paired_difference(mine, other), paired_p_value(mine, other)
@@ -271,6 +291,9 @@ class Results:
         times = run.evaluated_at(metric)
         last = values[steps >= times[-max(1, round(select.last * len(times)))]]
         return float(last.mean()) if len(last) else math.nan
+
+    def _finished_seeds(self, method: str, lr: float) -> set[int]:
+        return {seed for seed in self.seeds(method, lr) if self._at(method, lr)[seed].digest in self.rows.runs}
 
     def _by_seed(self, method: str, metric: str, lr: float) -> dict[int, float]:
         return dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))

@@ -208,6 +208,11 @@ def check_leaders(methods: Mapping[str, Method]) -> None:
                     f"method {method.name!r} takes the best step size of {leader!r}, which is not a method with step "
                     f"sizes of its own (known: {', '.join(known) or 'none'}){did_you_mean(leader, known)}"
                 )
+        if method.copies is not None and methods[method.copies].copies is not None:
+            raise ValueError(
+                f"method {method.name!r} has the optimizer of {method.copies!r}, which has that of "
+                f"{methods[method.copies].copies!r} itself; name that one"
+            )
 
 
 def _short(value: Any) -> str:

@@ -116,7 +116,7 @@ def _seeds(spec: Spec, method: Method, selected: float | None, lr: float) -> tup
     """The seeds of a setting: those for tuning, if there are any, and the others if it is selected."""
     if spec.tuning_seeds is None or not method.is_tuned:
         return spec.seeds_of(method)
-    return (*spec.tuning_seeds, *(spec.seed_numbers if selected == lr else ()))
+    return (*spec.tuning_seeds, *(spec.seeds_of(method) if selected == lr else ()))
 
 
 def _maker(spec: Spec, facts: Facts, steps: int) -> Callable[[Method, Method, float, int], Run]:
@@ -125,10 +125,11 @@ def _maker(spec: Spec, facts: Facts, steps: int) -> Callable[[Method, Method, fl
     times = {metric: spec.evaluate.steps(steps, metric) for metric in metrics}
     evaluate_at = tuple(sorted(set().union(*times.values())))
     seldom = tuple((metric, own) for metric, own in times.items() if own != evaluate_at)
+    plain = {metric.partition(AT)[0] for metric in metrics}  # an average of iterates is evaluated on the same examples
     of_loss = any(
-        name not in ("gradient_norm", STEP_NORM) and not name.startswith(("test_", "validation_")) for name in metrics
+        name not in ("gradient_norm", STEP_NORM) and not name.startswith(("test_", "validation_")) for name in plain
     )
-    gradient_examples = _share(spec.evaluate.gradient_examples, facts, asked="gradient_norm" in metrics)
+    gradient_examples = _share(spec.evaluate.gradient_examples, facts, asked="gradient_norm" in plain)
     loss_examples = _share(spec.evaluate.loss_examples, facts, asked=of_loss)
     recipes: dict[str, Recipe] = {}
 

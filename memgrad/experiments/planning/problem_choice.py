@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -179,7 +180,10 @@ def share_of(problem: Problem, examples: int) -> Problem:
 
 
 def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> str:
-    """The digest of source, data and initial parameters: a user's problem may read any file."""
+    """The digest of source, options, data and initial parameters: a user's problem may read any file.
+
+    An option may change the loss alone. Of one that names a file, the name counts and not the folder: the data do.
+    """
     source = Reference.parse(problem_choice.name).source()
     content = hashlib.sha256(inspect.getsource(problem.make_model).encode() if source is None else source)
     try:
@@ -190,4 +194,10 @@ def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> st
     for tensor in (*problem.train, *(problem.test or ()), *(problem.validation or ()), *initial.values()):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest_of(problem_choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2))
+    options = {name: _without_folder(value) for name, value in problem_choice.options}
+    words = [problem_choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2)]
+    return digest_of(*words, *([json.dumps(options, sort_keys=True)] if options else []))
+
+
+def _without_folder(value: Any) -> Any:
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value

@@ -149,6 +149,18 @@ class Spec(Strict):
     def _of_averages(cls, metrics: list[str] | None) -> list[str] | None:
         return None if metrics is None else [canonical_metric(metric) for metric in metrics]
 
+    @field_validator("select", mode="after")
+    @classmethod
+    def _by_average(cls, select: Select) -> Select:
+        return select.model_copy(update={"metric": canonical_metric(select.metric)})
+
+    @field_validator("evaluate", mode="after")
+    @classmethod
+    def _times_of_averages(cls, evaluate: Evaluate) -> Evaluate:
+        if isinstance(evaluate.times, int):
+            return evaluate
+        return evaluate.model_copy(update={"times": {canonical_metric(m): n for m, n in evaluate.times.items()}})
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.steps is None) == (self.epochs is None):
@@ -172,12 +184,15 @@ class Spec(Strict):
         tuning = self.tuning_seeds or []
         if len(set(tuning)) < len(tuning):
             raise ValueError(f"tuning_seeds: each seed may be listed only once, got {tuning}")
-        both = sorted(set(tuning) & set(self.seed_numbers))
-        if both:
-            raise ValueError(
-                f"tuning_seeds: settings are selected on other seeds than they are tested on, got {both[0]} in seeds "
-                f"as well; list seeds that are not in both"
-            )
+        for where, seeds in (
+            ("seeds", self.seed_numbers),
+            *((f"methods[{i}].seeds", self.seeds_of(method)) for i, method in enumerate(self.methods)),
+        ):
+            if both := sorted(set(tuning) & set(seeds)):
+                raise ValueError(
+                    f"tuning_seeds: settings are selected on other seeds than they are tested on, got {both[0]} in "
+                    f"{where} as well; list seeds that are not in both"
+                )
 
     def steps_of(self, method: Method, steps: int) -> int:
         """The number of steps of a method's runs, in an experiment of this many steps."""
@@ -192,11 +207,13 @@ class Spec(Strict):
                     f"methods[{i}].steps_factor: a method needs at least one step, got steps_factor="
                     f"{method.steps_factor} of {steps} steps"
                 )
-            for variant in method.variants:
+            source = method if method.copies is None or method.schedule is not None else self.method(method.copies)
+            for variant in source.variants:
                 try:
                     (schedule := self.schedule_of(variant)).check(own)
                 except ValueError as error:
-                    key = "schedule" if variant.schedule is None else f"methods[{i}].schedule"
+                    where = self.methods.index(source)
+                    key = "schedule" if variant.schedule is None else f"methods[{where}].schedule"
                     rule = str(error).rstrip(".")
                     raise ValueError(f"{key}: {rule}, got {str(schedule)!r} for {method.name!r}") from None
 

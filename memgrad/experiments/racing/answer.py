@@ -129,6 +129,8 @@ class Answer:
     @property
     def verdict(self) -> str:
         """The answer in one sentence."""
+        if self.status == "running" and (self.ratio is None or self.ratio.n < self.rules.fresh):
+            return "No answer yet: not all runs have been told."
         if self.challenger is None or self.baseline is None or self.ratio is None:
             alone = self.challenger or self.baseline
             return f"Use {alone}: all others diverged." if alone else f"No answer: {self.reason}."
@@ -202,8 +204,8 @@ def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") ->
     }
     ratio = saved = None
     if all(measured.values()):
-        ratio = _ratio(sides["challenger"], sides["baseline"], course.scale)
-        saved = _steps_saved(sides["challenger"], sides["baseline"])
+        pairs = _pairs(sides["challenger"], sides["baseline"])
+        ratio, saved = _ratio(pairs, course.scale), _steps_saved(pairs)
     alive = standing.alive if standing is not None and standing.seeds else ()
     return Answer(
         course.status,
@@ -226,15 +228,20 @@ def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") ->
     )
 
 
-def _fresh_runs(configuration: Configuration | None, runs: Runs) -> list[Measured]:
+def _fresh_runs(configuration: Configuration | None, runs: Runs) -> dict[int, Measured]:
+    """The runs on fresh seeds, by seed."""
     if configuration is None:
-        return []
-    fresh = {seed: run for seed, run in runs.get(configuration, {}).items() if seed >= FIRST_SEED["fresh"]}
-    return [fresh[seed] for seed in sorted(fresh)]
+        return {}
+    return {seed: run for seed, run in sorted(runs.get(configuration, {}).items()) if seed >= FIRST_SEED["fresh"]}
 
 
-def _contestant(configuration: Configuration, fresh: Sequence[Measured], course: Course) -> Contestant:
-    finals = [run.final for run in fresh]
+def _pairs(mine: Mapping[int, Measured], others: Mapping[int, Measured]) -> list[tuple[Measured, Measured]]:
+    """The runs of two configurations with the same seed: runs may be told in any order."""
+    return [(run, others[seed]) for seed, run in mine.items() if seed in others]
+
+
+def _contestant(configuration: Configuration, fresh: Mapping[int, Measured], course: Course) -> Contestant:
+    finals = [run.final for run in fresh.values()]
     final = log_interval(finals) if course.scale == "log" else interval(finals)
     diverged = sum(not math.isfinite(loss) for loss in finals)
     return Contestant(
@@ -242,18 +249,19 @@ def _contestant(configuration: Configuration, fresh: Sequence[Measured], course:
     )
 
 
-def _ratio(mine: Sequence[Measured], others: Sequence[Measured], scale: str) -> Estimate:
-    n = min(len(mine), len(others))
-    a, b = (np.array([run.final for run in each[:n]]) for each in (mine, others))
+def _ratio(pairs: Sequence[tuple[Measured, Measured]], scale: str) -> Estimate | None:
+    """The ratio of the final losses, or their difference; None without a pair."""
+    if not pairs:
+        return None
+    a, b = np.array([[run.final for run in pair] for pair in pairs]).T
     if scale == "linear":
         return paired_difference(a, b)
     with np.errstate(divide="ignore"):
         return paired_difference(np.log(a), np.log(b)).exp()
 
 
-def _steps_saved(mine: Sequence[Measured], others: Sequence[Measured]) -> Estimate | None:
+def _steps_saved(pairs: Sequence[tuple[Measured, Measured]]) -> Estimate | None:
     """The share of the steps that are saved, seed by seed; None unless the losses of all runs are known."""
-    pairs = list(zip(mine, others, strict=False))
     if not pairs or any(len(run.steps) < 2 or not math.isfinite(run.final) for pair in pairs for run in pair):
         return None
     return interval([1 - steps_to_stay_below(run, other.final) / run.steps[-1] for run, other in pairs])
@@ -286,12 +294,13 @@ def _raced(course: Course, runs: Runs) -> dict[str, tuple[float, ...]]:
     standing = course.standing
     if standing is None:
         return {}
-    first, beyond = FIRST_SEED["race"], FIRST_SEED["fresh"]
-    entered = {*standing.alive, *(each.name for each in standing.dropped)}
+    # Runs that refine learning rates have seeds of the race too, so each is cut to the seeds that it raced with.
+    had = dict.fromkeys(standing.alive, standing.seeds) | {each.name: each.seeds for each in standing.dropped}
+    first = FIRST_SEED["race"]
     raced = {
-        str(each): tuple(of_seed[seed].final for seed in sorted(of_seed) if first <= seed < beyond)
+        str(each): tuple(of_seed[seed].final for seed in range(first, first + had[str(each)]) if seed in of_seed)
         for each, of_seed in runs.items()
-        if str(each) in entered
+        if str(each) in had
     }
     return {name: raced[name] for name in sorted(raced, key=lambda x: standing.means.get(x, math.inf)) if raced[name]}
 

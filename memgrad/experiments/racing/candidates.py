@@ -61,7 +61,7 @@ class Configuration:
 
 
 def checked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates, if they can race; the first is the baseline if none is marked as one."""
+    """The candidates, if they can race; the first is the baseline if none is marked as one, or if all are."""
     names = [candidate.name for candidate in candidates]
     if len(names) < 2:
         raise ValueError(
@@ -80,6 +80,7 @@ def checked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
             if followed.name in seen:
                 raise ValueError(f"candidate {candidate.name!r} starts like itself, by way of {', '.join(seen)}.")
             seen.add(followed.name)
-    if any(candidate.baseline for candidate in candidates):
+    first, *others = candidates
+    if any(each.baseline for each in candidates) and not all(each.baseline for each in candidates):
         return tuple(candidates)
-    return (replace(candidates[0], baseline=True), *candidates[1:])
+    return (replace(first, baseline=True), *(replace(each, baseline=False) for each in others))

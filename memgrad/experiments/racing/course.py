@@ -313,7 +313,7 @@ class _Follower:
 
 ENDS: Mapping[str, str] = {
     "one left": "one method is left in the race",
-    "equivalent": "the methods left in the race differ by less than the tolerance",
+    "equivalent": "the leader is shown to be worse than any method left by less than the tolerance",
     "undecided": "the methods left in the race cannot be told apart with the most seeds it may use",
 }
 """Why a race ended, in words."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from memgrad.experiments.planning.methods import Method
@@ -102,7 +103,8 @@ def candidates_of(spec: Spec) -> tuple[Candidate, ...]:
     Of several learning rates it starts at the middle one; `best of NAME` starts at what was found for that method. A
     grid over other options makes one candidate for each combination.
     """
-    return checked([_of_method(method) for method in racing_methods(spec)])
+    first = {method.name: method.variants[0].name for method in spec.methods}  # a search starts like one variant
+    return checked([_of_method(method, first) for method in racing_methods(spec)])
 
 
 def racing_methods(spec: Spec) -> tuple[Method, ...]:
@@ -116,10 +118,10 @@ def racing_methods(spec: Spec) -> tuple[Method, ...]:
     return tuple(variant for method in spec.methods for variant in method.variants)
 
 
-def _of_method(method: Method) -> Candidate:
+def _of_method(method: Method, first: Mapping[str, str]) -> Candidate:
     options = {"optimizer": method.optimizer, **(method.model_extra or {})}
     baseline = method.optimizer in USUAL
     if method.step_sizes is None:
-        return Candidate(method.name, like=method.follows or "", baseline=baseline, options=options)
+        return Candidate(method.name, like=first.get(method.follows or "", ""), baseline=baseline, options=options)
     middle = sorted(method.step_sizes)[len(method.step_sizes) // 2]
     return Candidate(method.name, middle, baseline=baseline, options=options)

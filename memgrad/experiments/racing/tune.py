@@ -95,7 +95,8 @@ def tune(
         raise ValueError(f"tuning makes a loss small, got select.goal={spec.select.goal!r}; select by a loss.")
     if not 0 <= seed <= 10**9:
         raise ValueError(f"tuning needs a seed from 0 to 1e9, got seed={seed!r}.")
-    spec = spec.model_copy(update={"methods": list(racing_methods(spec))})
+    # Tuning has seeds of its own: those of the spec, also those for tuning, are not used.
+    spec = spec.model_copy(update={"methods": list(racing_methods(spec)), "tuning_seeds": None})
     racing = candidates_of(spec) if candidates is None else candidates
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method

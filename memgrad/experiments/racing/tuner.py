@@ -35,7 +35,7 @@ class Tuner:
     same candidates, rules and file continues.
 
     Args:
-        candidates: The candidates, at least two. If none is a baseline, the first is.
+        candidates: The candidates, at least two. If none is a baseline, or all are, the first is.
         rules: The rules of the race.
         runs: The budget: the maximum number of runs in all, at least 1; None for as many as the race needs.
         file: Where to keep the results; None to keep nothing.
@@ -70,6 +70,7 @@ class Tuner:
         self._stages: dict[tuple[Configuration, int], str] = {}
         self._asked: set[Trial] = set()
         self._closing = False
+        self._written = ""  # what this tuner knows to be in its file
         self._course: Course | None = None
         if self._file is not None and self._file.exists():
             self._load()
@@ -113,19 +114,23 @@ class Tuner:
                 also tell how many steps are saved. A run with a loss that is not finite counts as diverged.
             steps: The numbers of steps after which these losses were evaluated, increasing; 0, 1, ... unless given.
         """
-        if trial not in self.course.wants:
-            known = trial.seed in self._measured.get(trial.configuration, {})
-            why = "was told before" if known else "is not needed now"
-            raise ValueError(f"the tuner was told about a run that {why}: {trial}. Tell what `ask` gave, once.")
-        self._keep(trial, measured(losses, steps))
-        self._asked.discard(trial)
-        if self._file is not None:
-            self._save(self._file)
+        self.tell_all({trial: measured(losses, steps)})
 
     def tell_all(self, results: Mapping[Trial, Measured]) -> None:
-        """Take the results of several runs at once."""
+        """Take the results of several runs at once; if one of them was not asked for, none is taken."""
+        wanted = {*self.course.wants, *self._asked}  # what was asked for before the time was up may still come
+        for trial in results:
+            known = trial.seed in self._measured.get(trial.configuration, {})
+            if known or trial not in wanted:
+                why = "was told before" if known else "is not needed now"
+                raise ValueError(f"the tuner was told about a run that {why}: {trial}. Tell what `ask` gave, once.")
+        if self._file is not None:
+            self._check_file(self._file)
         for trial, run in results.items():
             self._keep(trial, run)
+            self._asked.discard(trial)
+        if self._file is not None:
+            self._save(self._file)
 
     def close(self) -> None:
         """Say that the time is up: only fresh runs are still asked for, if the race has a leader."""
@@ -140,6 +145,13 @@ class Tuner:
         self._stages[trial.configuration, trial.seed] = trial.stage
         self._course = None
 
+    def _check_file(self, path: Path) -> None:
+        if path.exists() and path.read_text(encoding="utf-8") != self._written:
+            raise ValueError(
+                f"{path} was written by another tuner since this one read it, and what that one was told would be "
+                "lost; use one tuner for a file, and tell it the results of all workers."
+            )
+
     def _save(self, path: Path) -> None:
         told = [
             {"name": each.name, "place": each.place, "seed": seed, "stage": self._stages[each, seed], **vars(run)}
@@ -148,13 +160,15 @@ class Tuner:
         ]
         names = [candidate.name for candidate in self.candidates]
         with written_whole(path) as unfinished:
-            text = json.dumps(json_ready({"format": FORMAT, "candidates": names, "told": told}))
-            unfinished.write_text(text + "\n", encoding="utf-8")
+            text = json.dumps(json_ready({"format": FORMAT, "candidates": names, "told": told})) + "\n"
+            unfinished.write_text(text, encoding="utf-8")
+        self._written = text
 
     def _load(self) -> None:
         assert self._file is not None
         try:
-            data = json.loads(self._file.read_text(encoding="utf-8"))
+            self._written = self._file.read_text(encoding="utf-8")
+            data = json.loads(self._written)
             known, names = data["format"], [str(name) for name in data["candidates"]]
             told = [
                 (

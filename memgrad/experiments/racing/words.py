@@ -41,17 +41,19 @@ def course_in_words(course: Course) -> str:
         first, *others = standing.alive
         rest = ", ".join(f"{name} ({_more(course, name)})" for name in others[:SHOWN])
         rest += f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-        new = [dropped_in_words(each) for each in standing.dropped if each.seeds == standing.seeds]
+        new = [dropped_in_words(each, course.scale) for each in standing.dropped if each.seeds == standing.seeds]
         left = f" Dropped: {'; '.join(new)}." if new else ""
         return f"Race after {standing.seeds} seeds: {first} leads, then {rest}; {runs}.{left}"
     return f"Done after {course.runs} runs: {course.reason}."
 
 
-def dropped_in_words(dropped: Dropped) -> str:
+def dropped_in_words(dropped: Dropped, scale: str = "log") -> str:
     """Why a configuration left the race."""
     if not dropped.worse_than:
         return f"{dropped.name} diverged"
-    return f"{dropped.name} is worse than {dropped.worse_than} by {percent(dropped.by)} or more ({dropped.seeds} seeds)"
+    # On the linear scale values are multiples of the mean size of the losses.
+    by = percent(dropped.by) if scale == "log" else f"{dropped.by:.3g} times the mean size of the losses"
+    return f"{dropped.name} is worse than {dropped.worse_than} by {by} or more ({dropped.seeds} seeds)"
 
 
 def percent(difference: float) -> str:
@@ -77,7 +79,7 @@ def answer_in_words(answer: Answer) -> str:
     if answer.undecided:
         others = ", ".join(answer.undecided)
         lines.append(f"Not distinguishable from {answer.leader} with {answer.seeds} seeds: {others}.")
-    lines += [f"Dropped: {dropped_in_words(each)}." for each in answer.dropped]
+    lines += [f"Dropped: {dropped_in_words(each, answer.scale)}." for each in answer.dropped]
     for each in (answer.challenger, answer.baseline):
         if each is not None and each.at_edge:
             lines.append(f"The learning rate of {each.name} is at the edge of what was tried.")
@@ -149,7 +151,7 @@ def repeating(spec: Spec, answer: Answer, folder: str | os.PathLike[str] = ".") 
     if not contestants:
         raise ValueError(f"there is no answer to repeat: {answer.reason}.")
     first = answer.first_seed
-    whole = spec.model_dump(exclude_defaults=True, exclude={"methods", "seeds", "name", "note"})
+    whole = spec.model_dump(exclude_defaults=True, exclude={"methods", "seeds", "tuning_seeds", "name", "note"})
     whole["problem"] = _seen_from(folder, spec.problem)
     methods = []
     for each in contestants:

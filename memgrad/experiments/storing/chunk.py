@@ -39,6 +39,8 @@ RUN_COLUMNS: dict[str, type[np.generic]] = {
     **dict.fromkeys(MEMORIES, np.str_),
     "options": np.str_,
     "lr": np.float64,
+    "schedule": np.str_,
+    "clip": np.float64,
     "seed": np.int64,
 }
 """The columns that describe a run in an exported table, and their types."""
@@ -135,6 +137,8 @@ def _settings(run: Run) -> dict[str, Any]:
         **{name: options.get(name) or "" for name in MEMORIES},
         "options": json.dumps({name: value for name, value in options.items() if name not in MEMORIES}),
         "lr": run.lr,
+        "schedule": run.schedule or "constant",
+        "clip": np.nan if run.clip is None else run.clip,
         "seed": run.seed,
     }
 
