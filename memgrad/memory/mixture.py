@@ -73,12 +73,13 @@ class Mixture:
     parts: tuple[Part, ...]
 
     def __post_init__(self) -> None:
-        gains: dict[Memory, Gain] = {}
+        merged: dict[object, Part] = {}
         for part in self.parts:
             if not isinstance(part, Part):
                 raise TypeError(f"a mixture consists of Parts, got {part!r}; Mixture.parse reads a text form.")
-            gains[part.memory] = gains[part.memory] + part.gain if part.memory in gains else part.gain
-        parts = tuple(Part(gain, memory) for memory, gain in gains.items() if gain.fixed != 0)
+            key = _key(part.memory)
+            merged[key] = Part(merged[key].gain + part.gain, part.memory) if key in merged else part
+        parts = tuple(part for part in merged.values() if part.gain.fixed != 0)
         if not parts:
             raise ValueError("a mixture needs at least one part with a gain above 0, got none; 'inst' is plain SGD.")
         object.__setattr__(self, "parts", parts)
@@ -242,3 +243,12 @@ class Mixture:
         return Mixture(tuple(Part(Gain.of(gain) * part.gain, part.memory) for part in self.parts))
 
     __rmul__ = __mul__
+
+
+def _key(memory: Memory) -> object:
+    """What is equal for equal memories; one with a traced parameter is equal to no other."""
+    try:
+        hash(memory)
+    except TypeError:
+        return object()
+    return memory

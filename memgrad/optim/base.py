@@ -45,7 +45,6 @@ class MemoryOptimizer(Optimizer):
     """Those of them that may be one memory with a gain."""
     has_decay_kinds: ClassVar[bool] = False
     """Whether the weight decay may be a text that states its kind, such as `independent=4/t`."""
-    may_lack_buffers: ClassVar[bool] = False
     """Whether a state may consist of the count alone, with buffers that are created at the next step."""
     constructor_options: ClassVar[tuple[str, ...]] = ()
     """Options that a group may have in addition to the defaults; `_complete_group` converts them."""
@@ -223,6 +222,8 @@ class MemoryOptimizer(Optimizer):
         if not p.is_cpu:  # tensors made during a capture get their values only when the graph is replayed
             self._refuse_capture_of_counts()
         counted = "step" in state
+        if not counted and type(group.get("weight_decay")) is str and isinstance(group["lr"], float):
+            options.refuse_to_overshoot(type(self).__name__, group, 0, group["lr"])  # a count in a tensor is not read
         state.setdefault("step", 0)
         dtype = self._state_dtype(group, p)
         new = tuple(name for name in self._buffer_names(group) if name not in state)
@@ -345,9 +346,10 @@ class MemoryOptimizer(Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """The state, the options and the name of the rule as plain data: tensors, numbers and text."""
-        for group in self.param_groups:  # options may have been changed since the last step
+        saved = super().state_dict()
+        for group in saved["param_groups"]:  # copies: what was written into a group since the last step stays there
             self._write_as_data(group)
-        return {**super().state_dict(), checkpoints.RULE: self.rule}
+        return {**saved, checkpoints.RULE: self.rule}
 
     def _write_as_data(self, group: Group) -> None:
         """Convert options to plain data. Invalid ones are left unchanged, so that a checkpoint can always be saved."""

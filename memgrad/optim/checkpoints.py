@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from memgrad.optim.options import OPTIONS_ELSEWHERE, Group, name_of
+from memgrad.optim.recall import AVERAGES, NEWEST
 
 if TYPE_CHECKING:
     from memgrad.optim.base import MemoryOptimizer
@@ -65,8 +66,9 @@ def _refuse_state_unless_fitting(
     optimizer: MemoryOptimizer, state: dict[str, Any], p: Tensor, options: Group, where: str
 ) -> None:
     tensors = [name for name, value in state.items() if isinstance(value, Tensor) and name != "step"]
-    names = optimizer._buffer_names(options) if tensors or not optimizer.may_lack_buffers else ()
-    missing = {"step", *names} - state.keys()
+    # A memory that was changed since the last step may need averages that the next one begins.
+    begins = {*AVERAGES, NEWEST} if {*tensors} <= {*optimizer.buffers} else set()
+    missing = {"step", *optimizer._buffer_names(options)} - state.keys() - begins
     if missing:
         raise ValueError(
             f"this checkpoint is not one of {type(optimizer).__name__}: the state of {where} lacks "

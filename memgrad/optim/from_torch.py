@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
@@ -35,6 +34,7 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
             continues from there. By default the number of steps that its momentum remembers.
 
     Example:
+        >>> import torch
         >>> x = torch.nn.Parameter(torch.ones(1))
         >>> adam = torch.optim.AdamW([x], lr=0.1)
         >>> x.grad = torch.ones(1)
@@ -59,6 +59,8 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
                 _refuse_to_dampen_the_first(group, index)
             if state:
                 ours.state[p] = _STATES[name](state, group, steps)
+            elif steps and p.requires_grad and not group.get("momentum"):  # without momentum SGD keeps no state
+                ours.state[p] = {"step": steps}
     return ours
 
 
@@ -77,7 +79,7 @@ def _group(name: str, group: Group) -> Group:
     decay = method.weight_decay
     ours: Group = {
         "params": group["params"],
-        **{key: group[key] for key in SHARED if key in group},
+        **{key: _copied(group[key]) for key in SHARED if key in group},
         "memory": _sgd_memory(group) if name == "SGD" else str(method.mixture),
         "weight_decay": decay.amount,
         "decoupled_weight_decay": decay.kind == "decoupled",
@@ -89,6 +91,10 @@ def _group(name: str, group: Group) -> Group:
         ours["eps"] = method.eps
         ours["second_memory"] = "sum*poly:1" if name == "Adagrad" else str(method.second_memory)
     return ours
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
 
 
 def _refuse_to_dampen_the_first(group: Group, index: int) -> None:
@@ -109,14 +115,14 @@ def _sgd_memory(group: Group) -> str:
 
 
 def _sgd_state(state: State, group: Group, steps: int | None) -> State:
-    beta = group["momentum"]
+    beta, dampening, buffer = group["momentum"], group["dampening"], state.get("momentum_buffer")
+    if buffer is None:
+        return {"step": steps or 0}
     # After this many steps an exponential memory has forgotten its start: up to rounding, its decay is the momentum.
     forgotten = math.ceil(-40 / math.log(beta)) if beta else 0
-    ours: State = {"step": max(steps or 0, forgotten)}
-    buffer = state.get("momentum_buffer")
-    if buffer is not None:
-        ours["average"] = buffer * ((1 - beta) / (1 - group["dampening"]))
-    return ours
+    # A first gradient that was not dampened has another weight than the others, until it is forgotten.
+    t = steps if steps and not dampening else max(steps or 0, forgotten)
+    return {"step": t, "average": buffer * ((1 - beta) / (1 - beta**t) / (1 - dampening))}
 
 
 def _adam_state(state: State, group: Group, _: int | None) -> State:
@@ -130,7 +136,7 @@ def _adam_state(state: State, group: Group, _: int | None) -> State:
 
 def _adagrad_state(state: State, _group: Group, _: int | None) -> State:
     t = int(state["step"])
-    return {"step": t, "average": torch.zeros_like(state["sum"]), "square_average": state["sum"] / max(t, 1)}
+    return {"step": t, "square_average": state["sum"] / max(t, 1)}
 
 
 def _corrected(average: Tensor, beta: float, t: int) -> Tensor:
@@ -161,6 +167,7 @@ def decay_groups(
             dimensions do.
 
     Example:
+        >>> import torch
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
         >>> groups = decay_groups(model.named_parameters(), 0.1)
         >>> [[name for name, _ in group["params"]] for group in groups]

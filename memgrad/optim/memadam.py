@@ -14,9 +14,9 @@ from memgrad.optim.arithmetic import Arithmetic, Scalar, rounded_decay
 from memgrad.optim.base import MemoryOptimizer
 from memgrad.optim.buckets import Bucket, Step
 from memgrad.optim.options import Group, given
-from memgrad.optim.recall import AVERAGES, Recall
+from memgrad.optim.recall import AVERAGES, NEWEST, Recall
 
-_FORGETFUL = Recall((Part(Gain.constant(1.0), Instantaneous()),), None, AVERAGES[:1], is_memory=True)
+_FORGETFUL = Recall((Part(Gain.constant(1.0), Instantaneous()),), None, (NEWEST,), is_memory=True)
 # The square of a gradient below 2e-4 is 0 in float16, and so is eps: the step would divide by 0.
 _WIDER = {torch.float16: torch.float32, torch.complex32: torch.complex64}
 _MEMORY_OF = {"p": "second_memory", "beta": "memory"}  # PolyAdam's options and the memories they determine
@@ -43,7 +43,7 @@ class MemAdam(MemoryOptimizer):
         eps: Added to the root, finite and >= 0.
         weight_decay: Factor of the weight decay, finite and >= 0; or a text that states its kind, such as
             `independent=4/t` (see `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, by
-            default the first `lr`.
+            default the first `lr`; under `OneCycleLR` the scheduler's `max_lr`.
         decoupled_weight_decay: Shrink the parameters (AdamW) instead of adding an L2 term to the gradients (Adam).
         state_dtype: Precision of the averages; the parameter's by default, but float32 for float16 parameters, because
             squares of gradients below 2e-4 are 0 in float16. Use `torch.float32` with bfloat16 parameters.
@@ -64,7 +64,7 @@ class MemAdam(MemoryOptimizer):
     """
 
     rule: ClassVar[str] = "MemAdam"
-    buffers: ClassVar[tuple[str, ...]] = ("square_average", *AVERAGES)
+    buffers: ClassVar[tuple[str, ...]] = ("square_average", *AVERAGES, NEWEST)
     memories: ClassVar[tuple[str, ...]] = ("memory", "second_memory")
     mixtures: ClassVar[tuple[str, ...]] = ("memory",)
     scaled: ClassVar[tuple[str, ...]] = ("second_memory",)
@@ -109,7 +109,7 @@ class MemAdam(MemoryOptimizer):
 
     def _recall(self, group: Group) -> Recall:
         recall = super()._recall(group)
-        # `inst` is kept as an average that forgets everything: no kernel divides a plain gradient.
+        # `inst` is kept like an average that forgets everything: no kernel divides a plain gradient.
         return recall if recall.names or not recall.is_memory else _FORGETFUL
 
     def _second_fresh(self, group: Group, bucket: Bucket) -> Scalar:

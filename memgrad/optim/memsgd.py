@@ -40,7 +40,8 @@ class MemSGD(MemoryOptimizer):
         memory: A `Memory`, a `Mixture` such as `inst + 5*exp:0.99`, or a text form; one per group. A mixture keeps a
             buffer for each of its memories except `inst`.
         weight_decay: Factor of the L2 term, finite and >= 0; or a text that states its kind, such as `decay=0.1/t` (see
-            `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, by default the first `lr`.
+            `memgrad.method.WeightDecay`). An independent one uses the group's `peak_lr`, by default the first `lr`;
+            under `OneCycleLR` the scheduler's `max_lr`.
         decoupled_weight_decay: Shrink the parameters directly (as AdamW does) instead of adding to the gradients.
         maximize: Maximize instead of minimizing.
         foreach: Update all tensors of a group in one call; by default where that is faster, which is not on a CPU.
@@ -71,7 +72,6 @@ class MemSGD(MemoryOptimizer):
     memories: ClassVar[tuple[str, ...]] = ("memory",)
     mixtures: ClassVar[tuple[str, ...]] = ("memory",)
     has_decay_kinds: ClassVar[bool] = True
-    may_lack_buffers: ClassVar[bool] = True  # where a memory has just replaced `inst`
 
     def __init__(
         self,

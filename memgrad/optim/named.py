@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import torch
@@ -71,6 +72,9 @@ class NamedMethod(MemoryOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._last_derived: dict[int, tuple[Group, Group]] = {}  # the groups are other objects now
+        for group in self.param_groups:
+            with suppress(TypeError, ValueError, KeyError):  # options that cannot be used are refused by the next step
+                self._derive(group)
 
 
 class QHM(NamedMethod, MemSGD):

@@ -12,6 +12,9 @@ from memgrad.optim.buckets import Step
 _ONE = Gain.constant(1.0)
 _INST = Instantaneous()
 MOST_AVERAGES = 8
+NEWEST = "newest"
+"""The buffer of the newest gradient, where a rule needs one. It is no average: a memory that replaces `inst` begins."""
+
 AVERAGES = ("average", *(f"average_{i}" for i in range(2, MOST_AVERAGES + 1)))
 """The names under which averages of gradients are kept, in the order of the mixture's parts."""
 

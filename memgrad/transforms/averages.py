@@ -12,7 +12,7 @@ import optax
 from memgrad.memory import Memory, Mixture
 from memgrad.memory.text import as_memory
 from memgrad.method import Method
-from memgrad.transforms.method import scale_by_method
+from memgrad.transforms.method import scale_by_method, scale_by_mixture
 from memgrad.transforms.options import as_dtype, as_number, as_recalled
 from memgrad.transforms.state import (
     MemoryAdamState,
@@ -94,7 +94,9 @@ def scale_by_memory_adam(
     recalled = as_recalled("scale_by_memory_adam", memory)
     second_memory = as_memory("scale_by_memory_adam", "second_memory", second_memory)
     if isinstance(recalled, Mixture):
-        return scale_by_method(Method(recalled, second_memory, eps=float(eps)), accumulator_dtype=accumulator_dtype)
+        return scale_by_mixture(
+            Method(recalled, second_memory), as_number("scale_by_memory_adam", "eps", eps), accumulator_dtype
+        )
     return scale_by_averages("scale_by_memory_adam", recalled, second_memory, eps, accumulator_dtype)
 
 

@@ -35,6 +35,13 @@ def scale_by_method(
         5.0
     """
     method = as_method("scale_by_method", method)
+    return scale_by_mixture(method, method.eps, accumulator_dtype)
+
+
+def scale_by_mixture(
+    method: Method, eps: Number, accumulator_dtype: Any | None
+) -> optax.GradientTransformationExtraArgs:
+    """The same with an epsilon beside the method, which may be traced."""
     parts, instant, second = method.mixture.averages, method.mixture.instant, method.second_memory
     accumulator_dtype = as_dtype("scale_by_method", accumulator_dtype, beside_squares=second is not None)
 
@@ -61,7 +68,7 @@ def scale_by_method(
         step = jax.tree.map(mixed, updates, *averages)
         if second is not None:
             squares = lerp(squares, squares_of(updates, squares), second.fresh(k))
-            step = divide(step, squares, method.eps, method.root(k, second))
+            step = divide(step, squares, eps, method.root(k, second))
         return cast_like(step, updates), MethodState(optax.safe_increment(k), averages, squares)
 
     return optax.GradientTransformationExtraArgs(init, update)

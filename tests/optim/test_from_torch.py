@@ -101,7 +101,7 @@ def test_the_torch_optimizer_is_left_as_it_is() -> None:
     assert torch.equal(theirs.state[x]["momentum_buffer"], before)
 
 
-@pytest.mark.parametrize(("given", "counted"), [(None, 380), (0, 380), (380, 380), (381, 381), (1000, 1000)])
+@pytest.mark.parametrize(("given", "counted"), [(None, 380), (0, 380), (1, 1), (381, 381), (1000, 1000)])
 def test_sgd_is_at_the_step_that_is_given_or_where_its_start_is_forgotten(given: int | None, counted: int) -> None:
     """0.9^380 = e^-40.04 is below the rounding of float64, and 0.9^379 = e^-39.93 the last above e^-40."""
     x = torch.nn.Parameter(random(7))

@@ -19,7 +19,7 @@ import pytest
 from test_package import HIDE, run_python
 from test_transforms import descend
 
-from memgrad import Polynomial, transforms
+from memgrad import Instantaneous, Polynomial, transforms
 from memgrad.transforms import (
     adana,
     average_iterates,
@@ -420,3 +420,26 @@ def test_the_documented_signature_is_the_real_one(name: str) -> None:
     names = [p.replace(annotation=p.empty) for p in signature.parameters.values()]  # types are left out there
     shown = signature.replace(parameters=names, return_annotation=signature.empty)
     assert f".. autofunction:: memgrad.transforms.{name}{shown}\n" in page
+
+
+def test_the_epsilon_beside_a_mixture_may_be_traced_and_is_checked() -> None:
+    x, g = jnp.array([1.0, -2.0]), jnp.array([0.5, 1.0])
+    plain = transforms.memadam(0.1, "inst + 5*exp:0.9")
+    traced = optax.inject_hyperparams(transforms.memadam)(learning_rate=0.1, memory="inst + 5*exp:0.9")
+    expected, _ = plain.update(g, plain.init(x), x)
+    found, _ = jax.jit(traced.update)(g, traced.init(x), x)
+    assert np.allclose(found, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"eps=0\.0"):
+        transforms.memadam(0.1, "inst + exp:0.9", eps=0.0)
+
+
+def test_a_degree_inside_a_mixture_may_be_traced() -> None:
+    def first(p: jax.Array) -> jax.Array:
+        optimizer = transforms.memsgd(0.5, Instantaneous() + 5 * Polynomial(p))
+        state = optimizer.init(jnp.ones(1))
+        _, state = optimizer.update(jnp.ones(1), state)
+        return optimizer.update(2 * jnp.ones(1), state)[0][0]
+
+    # u_1 = 1/(1+p) + 2p/(1+p), and the step is -0.5 (2 + 5 u_1)
+    p = np.array([1.0, 2.0])
+    assert np.allclose(jax.vmap(first)(jnp.array(p)), -0.5 * (2 + 5 * (1 + 2 * p) / (1 + p)), rtol=1e-6)
