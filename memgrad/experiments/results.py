@@ -110,13 +110,12 @@ class Results:
         """
         if not math.isfinite(value):
             raise ValueError(f"the value of {metric} that is to be reached must be finite, got {value!r}.")
-        curve = self.curve(method, metric)
-        at = self._at(method, self.selected_lr(method))
-        finished = [i for i, seed in enumerate(curve.seeds) if at[seed].digest in self.rows.runs]
+        curve, finished = self.curve(method, metric), self._finished_seeds(method, self.selected_lr(method))
         found = []
-        for values in curve.values.T[finished]:
-            sign = -1.0 if self._grows(metric, values, value) else 1.0
-            found.append(first_at(curve.steps, sign * values, sign * value))
+        for seed, values in zip(curve.seeds, curve.values.T, strict=True):
+            if seed in finished:
+                sign = -1.0 if self._grows(metric, values, value) else 1.0
+                found.append(first_at(curve.steps, sign * values, sign * value))
         return interval(found, name=f"steps to {metric} {value:g}")
 
     def _grows(self, metric: str, values: Array, value: float) -> bool:

@@ -215,10 +215,7 @@ class MemoryOptimizer(Optimizer):
         return self.buffers
 
     def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> tuple[str, ...]:
-        """Initialize the state of a parameter that takes its first step, or its first step with a memory.
-
-        Returns the buffers that are new although earlier steps were counted.
-        """
+        """Initialize the state for a first step, or a first one with a memory; return what is new after other steps."""
         if not p.is_cpu:  # tensors made during a capture get their values only when the graph is replayed
             self._refuse_capture_of_counts()
         counted = "step" in state

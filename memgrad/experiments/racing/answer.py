@@ -295,8 +295,7 @@ def _raced(course: Course, runs: Runs) -> dict[str, tuple[float, ...]]:
     if standing is None:
         return {}
     # Runs that refine learning rates have seeds of the race too, so each is cut to the seeds that it raced with.
-    had = dict.fromkeys(standing.alive, standing.seeds) | {each.name: each.seeds for each in standing.dropped}
-    first = FIRST_SEED["race"]
+    had, first = standing.raced, FIRST_SEED["race"]
     raced = {
         str(each): tuple(of_seed[seed].final for seed in range(first, first + had[str(each)]) if seed in of_seed)
         for each, of_seed in runs.items()

@@ -154,8 +154,7 @@ class _Follower:
         standing = self._standing = race(
             [Entrant(str(each), instead_of) for each, instead_of in entrants.items()], values, self._rules
         )
-        raced = {entry.name: entry.seeds for entry in standing.dropped} | dict.fromkeys(standing.alive, standing.seeds)
-        self._need("race", ((named[name], n) for name, n in raced.items()))
+        self._need("race", ((named[name], n) for name, n in standing.raced.items()))
         if standing.wants:
             wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
             if not self._over(wants, reserve=2 * self._rules.fresh + 4 * self._rules.refine):

@@ -146,6 +146,11 @@ class Standing:
         """The configuration with the best mean, or an empty text if there is none."""
         return self.alive[0] if self.alive else ""
 
+    @property
+    def raced(self) -> dict[str, int]:
+        """The number of seeds with which each configuration raced."""
+        return dict.fromkeys(self.alive, self.seeds) | {each.name: each.seeds for each in self.dropped}
+
 
 def look_share(k: int) -> float:
     r"""The share $w_k$ of the error rate that look k has; they sum to 1 over all $k \ge 0$.
