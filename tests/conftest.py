@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from fast_cases import surplus
+from fast_cases import MOST, surplus
 from hypothesis import HealthCheck, settings
 
 # A property is true or false, however busy the machine is.
@@ -19,10 +19,15 @@ settings.load_profile("any machine")
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow = surplus([item.nodeid for item in items if item.get_closest_marker("slow") is None])
+    slow = surplus({item.nodeid: _most(item) for item in items if item.get_closest_marker("slow") is None})
     for item in items:
         if item.nodeid in slow:
             item.add_marker(pytest.mark.slow)
+
+
+def _most(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("most")
+    return int(mark.args[0]) if mark else MOST
 
 
 def chromium() -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-MOST = 100
-"""The number of cases of one test in the fast suite."""
+MOST = 40
+"""How many cases of one test are in the fast suite, unless its mark `most` gives another number."""
 
 
 def few(cases: Sequence[Any], *, fast: Collection[Any]) -> list[Any]:
@@ -22,16 +22,19 @@ def few(cases: Sequence[Any], *, fast: Collection[Any]) -> list[Any]:
     ]
 
 
-def surplus(names: Sequence[str], most: int = MOST) -> set[str]:
-    """The names, such as `file.py::test[case]`, of the cases that a test has too many of.
+def surplus(most: Mapping[str, int]) -> set[str]:
+    """The cases that a test has too many of.
 
     Those that stay are drawn by a hash of their names, so that they are the same in every process and on every machine,
     are spread over all parameters, and change little when a case is added.
+
+    Args:
+        most: by the name of each case, such as `file.py::test[case]`, how many of its test may stay.
     """
     cases: dict[str, list[str]] = defaultdict(list)
-    for name in names:
+    for name in most:
         cases[name.partition("[")[0]].append(name)
-    return {name for each in cases.values() for name in sorted(each, key=_drawn)[most:]}
+    return {name for each in cases.values() for name in sorted(each, key=_drawn)[most[each[0]] :]}
 
 
 def _drawn(name: str) -> bytes:

@@ -127,11 +127,12 @@ def test_inside():
 def test_of_many_cases_some_are_fast_and_each_value_is_among_them() -> None:
     names = [f"test_a.py::test[{i}-{letter}]" for i in range(100) for letter in "abc"]
     others = [f"test_a.py::test_few[{i}]" for i in range(10)] + ["test_a.py::test_alone"]
-    slow = surplus([*names, *others], most=30)
+    slow = surplus(dict.fromkeys(names, 30) | dict.fromkeys(others, 30))
     assert len(slow) == 270
     assert slow < {*names}
     assert {name[-2] for name in {*names} - slow} == {*"abc"}
-    assert surplus([*reversed(names)], most=30) == slow
+    assert surplus(dict.fromkeys(reversed(names), 30)) == slow
+    assert len(surplus(dict.fromkeys(names, 30) | dict.fromkeys(others, 4))) == 276
 
 
 def test_cases_that_are_not_fast_are_slow() -> None:

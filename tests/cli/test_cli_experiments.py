@@ -224,6 +224,7 @@ def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal
     assert "\x1b" not in result.output
 
 
+@pytest.mark.slow
 def test_stopped_by_a_cluster_it_keeps_checkpoints_and_says_how_to_go_on(tmp_path: Path) -> None:
     spec_file(tmp_path, ENDLESS)
     process = memgrad("run", "spec.toml", "--workers", "2", "--save-every", "0.5", cwd=tmp_path)

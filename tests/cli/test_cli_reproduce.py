@@ -186,6 +186,7 @@ def test_the_scoreboard_fits_the_terminal(
     assert max(map(len, board.splitlines())) <= int(columns)
 
 
+@pytest.mark.slow
 def test_pieces_made_by_several_processes_are_those_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["memories", "bound-beta", "bound-beta-2", "S6"]
     monkeypatch.setattr(pieces, "usable_cores", lambda: 2)

@@ -91,6 +91,7 @@ def test_bad_words_are_refused_before_anything_is_trained(
     assert not list(tmp_path.glob("memgrad-store/chunks/*"))
 
 
+@pytest.mark.slow
 def test_methods_come_from_an_experiment_too(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'problem = "logistic"\nexamples = 64\nbatch = 8\nsteps = 20\nevaluate.times = 3\n'

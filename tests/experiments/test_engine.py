@@ -374,6 +374,7 @@ def test_a_second_driver_on_the_store_is_refused_and_told_who_the_first_is(tmp_p
 # --- processes on this machine ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_number_of_workers_nor_on_how_many_are_killed(tmp_path: Path, long: Rows) -> None:
     chance, killed = random.Random(1), []
 

@@ -350,6 +350,7 @@ def test_stopping_is_answered_by_checkpoints(two: Two, tmp_path: Path) -> None:
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_error_in_a_users_code_fails_its_runs_and_is_not_tried_again(
     two: Two, tmp_path: Path, expected: Rows
 ) -> None:
@@ -400,6 +401,7 @@ def test_a_cluster_that_does_not_answer_is_refused_at_once(monkeypatch: pytest.M
     assert time.monotonic() - began < engine_module.REACH + 5
 
 
+@pytest.mark.slow
 def test_a_cluster_that_was_joined_before_is_used_and_left_as_it_was(two: Two) -> None:
     with pytest.raises(ValueError, match=r"has already joined the Ray cluster .* got the address '127.0.0.1:1'"):
         RayEngine("127.0.0.1:1")

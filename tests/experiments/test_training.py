@@ -192,6 +192,7 @@ def test_single_precision_differs_by_rounding_alone() -> None:
         assert far(mine, plain_loop(problem, run, 10)[-1]) < 3e-5, spelled(method)
 
 
+@pytest.mark.most(7)
 @pytest.mark.parametrize("name", problems.names())
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_stacks_equal_plain_loops_on_all_problems(name: str, batch_size: int | None) -> None:

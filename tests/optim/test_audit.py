@@ -174,6 +174,7 @@ def test_the_gain_of_adagrad_falls_as_the_root_of_k() -> None:
     assert np.allclose(gain, 1 / np.sqrt(np.arange(100) + 1.0), rtol=1e-12)
 
 
+@pytest.mark.most(6)
 @every_row
 def test_every_optimizer_of_ours_can_be_audited_and_described(row: Row) -> None:
     if row.optimizer is ADana:

@@ -62,6 +62,7 @@ KNOWN: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
+@pytest.mark.most(5)
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_step_is_the_mixture_of_its_definition(name: str) -> None:
     make, text = KNOWN[name]
@@ -141,6 +142,7 @@ def parameters_of(mixture: Mixture) -> list[float]:
     return sorted(getattr(part.memory, "p", None) or part.memory.beta for part in mixture.averages)  # type: ignore[attr-defined]  # one of two
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)  # seconds each
 @given(mixtures())
 def test_a_random_mixture_in_memsgd_is_found_within_its_stated_error(mixture: Mixture) -> None:
@@ -169,6 +171,7 @@ def test_the_lower_of_two_peaks_of_the_grid_is_a_starting_point_too() -> None:
 # --- what is not claimed ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.most(2)
 @pytest.mark.parametrize("text", ["log", "stretch:1.5", "power:0.8", "age:5,to=2,start=10,end=30", "inst + log"])
 def test_what_no_mixture_of_these_families_is_is_not_called_one(text: str) -> None:
     found = audit(lambda params: MemSGD(params, lr=0.1, memory=text), 50).step
@@ -184,6 +187,7 @@ def test_three_averages_are_not_called_two() -> None:
     assert found.mixture is None
 
 
+@pytest.mark.slow
 def test_torchs_dampening_is_no_mixture() -> None:
     """Its first gradient enters undamped, which no average has."""
     found = audit(lambda params: SGD(params, lr=0.1, momentum=0.9, dampening=0.9), 60).step
@@ -197,6 +201,7 @@ def test_a_gain_of_no_known_law_is_not_named() -> None:
     assert mixture_of(weights) is None
 
 
+@pytest.mark.slow
 def test_random_weights_are_no_mixture() -> None:
     generator = np.random.default_rng(3)
     for _ in range(3):

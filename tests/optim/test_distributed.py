@@ -268,6 +268,7 @@ def together(rank: int, wrapping: str, name: str, dtype: torch.dtype, options: d
 # --- training --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.most(12)
 @every_precision
 @every_optimizer
 @every_wrapping
@@ -375,6 +376,7 @@ def in_tensor_parallel(rank: int, name: str) -> tuple[bool, Arrays]:
     return norm.placements[0].is_replicate() and norm.grad.placements[0].is_partial(), parameters(model)
 
 
+@pytest.mark.most(4)
 @every_optimizer
 def test_tensor_and_sequence_parallelism_give_the_result_of_one_process(pair: Pair, name: str) -> None:
     """The gradients of a LayerNorm that each rank applies to its part of the sequence are sums still to be made."""
@@ -459,6 +461,7 @@ def saved_half_way(rank: int, wrapping: str, name: str, path: Path, flat: bool) 
     return half_way, parameters_and_state(model, optimizer), parameters_and_state(again, restored)
 
 
+@pytest.mark.most(6)
 @every_optimizer
 @every_wrapping
 def test_a_checkpoint_continues_bit_for_bit_on_two_processes(
@@ -476,6 +479,7 @@ def test_a_flattened_checkpoint_continues_bit_for_bit(pair: Pair, name: str, tmp
         assert_identical(resumed, end)
 
 
+@pytest.mark.most(4)
 @on_one_process
 @every_optimizer
 def test_a_sharded_checkpoint_continues_on_one_process(pair: Pair, name: str, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> CompileCounterWithBackend:
     return counts
 
 
+@pytest.mark.most(6)
 @pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_compiled_step_is_the_eager_one_and_is_compiled_once(

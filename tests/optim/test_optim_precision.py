@@ -39,6 +39,7 @@ def repeated(optimizer: MemoryOptimizer, x: Parameter, g: float, steps: int) -> 
 # --- long memories stay normalized -----------------------------------------------------------------------------------
 
 
+@pytest.mark.most(16)
 @pytest.mark.parametrize("k", [5 * 10**5, 10**6, 10**9])
 @each_mode_of(POLYNOMIAL)
 def test_the_weights_of_a_long_memory_sum_to_1_in_float32(row: Row, mode: dict[str, Any], k: int) -> None:

@@ -119,6 +119,7 @@ def test_a_trainer_learns_and_its_checkpoint_continues_bit_for_bit(trained: Trai
             assert torch.equal(resumed["state"][number][name], state[name])
 
 
+@pytest.mark.slow
 def test_the_laboratory_s_example_agrees_with_itself(tmp_path: Path) -> None:
     printed = run("understand_a_memory.py", "--paths", "200", "--until", "100", "--figure", tmp_path / "memory.png")
     found = re.findall(r"E f = (\S+) \+- (\S+), exactly (\S+)\n", printed)

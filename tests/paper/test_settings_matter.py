@@ -132,6 +132,7 @@ def unchanged(experiment: str) -> list[Any]:
     return list(numbers(run(settings)))
 
 
+@pytest.mark.most(25)
 @pytest.mark.parametrize(
     ("experiment", "name"), [(each, name) for each, (_, _, changes) in CHANGES.items() for name in changes]
 )

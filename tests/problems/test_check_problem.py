@@ -289,6 +289,7 @@ def test_the_command_fails_with_what_to_change(own: Path) -> None:
     assert "1 of 13 checks failed." in result.stdout
 
 
+@pytest.mark.most(1)
 @pytest.mark.parametrize("function", ["drawn", "in_the_order_of_a_set"])
 def test_a_problem_that_is_another_one_in_each_process_is_found(own: Path, function: str) -> None:
     """Made twice in one process the set has one order; and the data's own check sees nothing wrong with any of them."""

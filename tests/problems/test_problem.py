@@ -171,6 +171,7 @@ def test_a_problem_moves_to_another_device() -> None:
 
 
 # torch's vmap of attention is right but slow, and says so; the transformer has a stack of its own.
+@pytest.mark.most(10)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 @every_problem
 @pytest.mark.parametrize("way", ["own", "vmap", "one by one"])

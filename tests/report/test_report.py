@@ -416,6 +416,7 @@ def opened_file(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(dataclasses.replace(found, skipped=skipped), results, folder / "report.html")
 
 
+@pytest.mark.most(2)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [380, 1400])
 def test_a_browser_shows_it_without_complaint_or_request(

@@ -137,6 +137,7 @@ def compiled(name: str) -> tuple[Any, Any, list[int]]:
     return optimizer, jax.jit(update), traces
 
 
+@pytest.mark.most(6)
 @every_row
 def test_jit_changes_nothing_and_compiles_once(name: str) -> None:
     optimizer, update, traces = compiled(name)
