@@ -27,10 +27,12 @@ help:
 	@echo "make reproduce  rehearse the paper: its figures, claims and a report, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
-test: tests types docs wheel-quick
+# The tests take longest and are started first: lint, of a second, must not give their turn to the docs.
+test: lint
+	@$(MAKE) tests types docs wheel-quick
 
 # Each process takes a stretch of the list, and what its tests share (a cluster, a browser) is made once.
-tests: lint
+tests: $(BIN)/installed
 	$(ALONE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-slow: $(BIN)/installed-trainers

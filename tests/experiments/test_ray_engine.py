@@ -361,6 +361,7 @@ def test_an_error_in_a_users_code_fails_its_runs_and_is_not_tried_again(
     assert (len(outcome.failed), outcome.trained, len(witness.starts)) == (2, 2, 4)
 
 
+@pytest.mark.slow
 def test_a_problem_that_cannot_be_sent_is_made_by_its_name(
     two: Two, tmp_path: Path, expected: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:

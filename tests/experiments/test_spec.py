@@ -72,6 +72,7 @@ def said(result: Result) -> str:
 # --- what is written is what is meant --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_options_are_checked_without_the_compiler_which_takes_as_long_to_import_as_torch() -> None:
     code = f"""
 import sys
