@@ -13,6 +13,12 @@ MAKEFLAGS += --jobs=2
 # One more than there are cores: tests wait for processes that they start, for a cluster, for a browser.
 WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
+# A second, and part of `tests`: as something that they wait for, it would give their turn to the docs.
+define LINT
+$(BIN)/ruff check .
+$(BIN)/ruff format --check .
+endef
+
 .PHONY: help test tests test-slow mutants lint types docs wheel wheel-quick explorer reproduce bench clean
 .DELETE_ON_ERROR:
 
@@ -27,12 +33,11 @@ help:
 	@echo "make reproduce  rehearse the paper: its figures, claims and a report, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
-# The tests take longest and are started first: lint, of a second, must not give their turn to the docs.
-test: lint
-	@$(MAKE) tests types docs wheel-quick
+test: tests types docs wheel-quick
 
 # Each process takes a stretch of the list, and what its tests share (a cluster, a browser) is made once.
 tests: $(BIN)/installed
+	$(LINT)
 	$(ALONE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-slow: $(BIN)/installed-trainers
@@ -43,8 +48,7 @@ mutants: $(BIN)/installed
 	$(ALONE) $(BIN)/python tests/mutants/run.py $(MUTANTS)
 
 lint: $(BIN)/installed
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(LINT)
 
 types: $(BIN)/installed
 	$(BIN)/mypy
