@@ -279,7 +279,9 @@ def test_the_passport_of_a_real_degree_at_a_huge_step(p: str, k: int) -> None:
     assert passport.mean_age == pytest.approx(k / (float(p) + 1), rel=1e-15)
 
 
-@pytest.mark.parametrize("k", [10**6, 10**12, HUGE])
+@pytest.mark.parametrize(
+    "k", [10**6, 10**12, (3 * 10**7) ** 2 - 3, (3 * 10**7) ** 2 - 2, HUGE]
+)  # on both sides of a tie
 def test_the_passport_of_logarithmic_memory_at_a_huge_step(k: int) -> None:
     """Mean age: log((k+1)!)/log(k+2), by Stirling; the half-life is k - n, n the largest with (1+n)^2 <= 2 + k."""
     passport = Logarithmic().passport(k)

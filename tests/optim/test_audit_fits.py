@@ -103,3 +103,15 @@ def test_no_distance_exceeds_1() -> None:
         found = nearest_memory(w).fit
         assert found is not None
         assert 0 <= found.distance <= 1
+
+
+@pytest.mark.parametrize("last", [(0.1, 0.8, 0.1), (0.0, 0.5, 0.5), (0.6, 0.1, 0.3)])
+def test_the_distance_is_the_share_of_the_weights_that_lie_elsewhere_on_average_over_steps(
+    last: tuple[float, float, float],
+) -> None:
+    weights = np.array([(1.0, 0.0, 0.0), (0.6, 0.4, 0.0), last])
+    fit = nearest_memory(weights).fit
+    assert fit is not None
+    moved = [np.abs(weights[k, : k + 1] - fit.memory.weights(k)).sum() / 2 for k in range(3)]
+    assert fit.distance == pytest.approx(sum(moved) / 3, rel=1e-9)
+    assert fit.distance > 0.01

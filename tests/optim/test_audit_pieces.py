@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from memgrad.memory import Exponential, Instantaneous, Polynomial
 from memgrad.optim import Remembered
 from memgrad.optim.auditing import free_gains, watching
-from memgrad.optim.auditing.evidence import Sums
+from memgrad.optim.auditing.evidence import Sums, _a_size_of
 from memgrad.optim.auditing.fitting import Fit, digits, has_both_signs, negative_share
 from memgrad.optim.auditing.least_squares import levenberg, nonnegative
 
@@ -224,3 +224,10 @@ def test_a_single_number_is_one_whatever_its_kind(value: Any, number: float | No
 )
 def test_other_state_is_described_if_it_holds_numbers(value: Any, words: str | None) -> None:
     assert watching._other_form(value) == words
+
+
+@pytest.mark.parametrize(
+    ("largest", "size"), [(3.0, 3.0), (-5.0, 5.0), (0.0, 1.0), (np.inf, 1.0), (-np.inf, 1.0), (np.nan, 1.0)]
+)
+def test_a_starting_point_is_as_large_as_finite_parameters_become(largest: float, size: float) -> None:
+    assert _a_size_of(np.array([1e-9 * min(abs(largest), 1.0), largest])) == size

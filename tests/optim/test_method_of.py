@@ -97,6 +97,12 @@ def test_adagrad_sums_all_squares_alike(k: int) -> None:
     assert weights(found, k) == pytest.approx(np.eye(k + 1)[k])
 
 
+@pytest.mark.parametrize("squares", ["sum*poly:1", "poly:1", "4*poly:2"])
+def test_the_eps_of_memadam_is_that_of_its_method(squares: str) -> None:
+    found = rule("MemAdam", second_memory=squares, eps=0.3)
+    assert found.eps == 0.3
+
+
 @pytest.mark.parametrize("k", [0, 1, 7, K])
 def test_degree_one_averages_all_gradients_alike(k: int) -> None:
     assert weights(rule("MemSGD", memory="poly:1"), k) == pytest.approx(np.full(k + 1, 1 / (k + 1)), rel=1e-11)

@@ -149,3 +149,19 @@ def test_a_checkpoint_with_an_average_of_inst_as_it_was_kept_before_can_be_loade
     optimizer.load_state_dict(saved)
     assert run(optimizer, x, 1) == pytest.approx(0.1)
     assert set(optimizer.state[x]) == {"step", "square_average", "newest"}
+
+
+@pytest.mark.parametrize("rule", [MemSGD, MemAdam])
+def test_a_state_with_buffers_of_another_kind_must_have_the_averages(rule: type) -> None:
+    """Averages that a new memory begins may be missing, but not where a foreign tensor stands in their place."""
+    x = scalar()
+    optimizer = rule([x], lr=0.1, memory="poly:2")
+    run(optimizer, x, 3)
+    checkpoint = optimizer.state_dict()
+    begins = copy.deepcopy(checkpoint)
+    del begins["state"][0]["average"]
+    rule([scalar()], lr=0.1, memory="poly:2").load_state_dict(begins)
+    foreign = copy.deepcopy(checkpoint)
+    foreign["state"][0]["momentum_buffer"] = foreign["state"][0].pop("average")
+    with pytest.raises(ValueError, match=f"not one of {rule.__name__}: the state of .* lacks average"):
+        rule([scalar()], lr=0.1, memory="poly:2").load_state_dict(foreign)
