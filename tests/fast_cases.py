@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-MOST = 40
+MOST = 25
 """How many cases of one test are in the fast suite, unless its mark `most` gives another number."""
 
 

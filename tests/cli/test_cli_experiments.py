@@ -214,6 +214,7 @@ def test_run_again_has_nothing_to_do_and_says_so(folder: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal(folder: Path, tmp_path: Path) -> None:
     store = shutil.copytree(folder / "memgrad-store", tmp_path / "memgrad-store")  # others count the runs of the folder
     (tmp_path / "more.toml").write_text(TINY.replace("[0.1, 1.0]", "[0.1, 1.0, 1e-9]"))

@@ -187,6 +187,7 @@ def all_complaints(cases: Sequence[Case], folder: Path) -> list[str]:
         return [each for case in cases for each in complaints(case, trying.tried(case))]
 
 
+@pytest.mark.slow
 def test_good_words_are_accepted(tmp_path: Path) -> None:
     """Otherwise each bad word would be refused for the sake of another one."""
     # There is no data set in the cache, no complete reproduction in the store, and a budget of one run is refused.

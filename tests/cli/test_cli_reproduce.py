@@ -154,6 +154,7 @@ def test_scales_that_decide_say_first_what_they_cost(
     assert "Left to train" not in run("R10").output
 
 
+@pytest.mark.slow
 def test_what_was_made_before_and_not_asked_for_now_stays_in_the_report(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +213,7 @@ def test_what_was_made_by_other_code_is_made_again(
     assert (tmp_path / "out" / "bound-beta.png").stat().st_mtime_ns > before
 
 
+@pytest.mark.slow
 def test_digits_come_from_rows(run: Callable[..., Result], tmp_path: Path) -> None:
     result = run("rec", "--ending", "pdf")
     assert result.exit_code == 0, result.output

@@ -78,6 +78,7 @@ def test_a_step_that_forgets_much_is_exact_under_a_constant_gradient(alpha: floa
     assert max(off(library_scheme(memory_flow(f"poly:{alpha}"), 0.1, 20, 0.0), polynomial_law(alpha, t))) < 1e-8
 
 
+@pytest.mark.most(4)
 @pytest.mark.parametrize("memory", ["log", "stretch:1.5", "stretch:0.7", "stretch:3", "sampled"])
 @pytest.mark.parametrize("dt", [0.2, 0.01])
 def test_memories_without_a_closed_form_are_as_good(memory: str, dt: float) -> None:

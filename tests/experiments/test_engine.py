@@ -196,6 +196,7 @@ def stopped_half_way(folder: Path) -> Store:
     return store
 
 
+@pytest.mark.most(3)
 @pytest.mark.parametrize(
     ("written", "instead", "runs", "kept", "resumed"),
     [
@@ -432,6 +433,7 @@ lr = "best of bad"
 """
 
 
+@pytest.mark.slow
 def test_what_ends_its_worker_is_tried_twice_more_what_raises_is_not_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "trouble.py").write_text(TROUBLE)
     diary, store = Diary(), Store.open(tmp_path / "store")

@@ -245,6 +245,7 @@ def test_a_users_problem_travels_and_is_loaded_by_the_driver_alone(two: Two, tmp
     assert set((tmp_path / "own" / "made_by").read_text().split()) == {str(os.getpid())}
 
 
+@pytest.mark.slow
 def test_workers_see_the_data_in_shared_memory(two: Two) -> None:
     @ray.remote
     def look(sent: Any, *arrays: Any) -> list[tuple[bool, ...]]:
@@ -260,6 +261,7 @@ def test_workers_see_the_data_in_shared_memory(two: Two) -> None:
     assert seen == [(False, False, True)] * 4
 
 
+@pytest.mark.slow
 def test_the_cluster_has_as_many_slots_as_cores_unless_fewer_are_asked_for(two: Two) -> None:
     for workers, slots in ((None, 2), (1, 1), (64, 2)):
         engine = RayEngine(two.address, workers)
@@ -330,6 +332,7 @@ def test_a_driver_that_ends_early_goes_on_when_it_is_called_again(
     assert rows(store) == expected["own"]
 
 
+@pytest.mark.slow
 def test_stopping_is_answered_by_checkpoints(two: Two, tmp_path: Path) -> None:
     endless = OWN.replace("300", "300_000")  # on a busy machine the first run would end before the second starts
     spec, store = own_spec(tmp_path / "own", endless), Store.open(tmp_path / "ray")

@@ -404,6 +404,7 @@ def test_every_scene_shows_what_it_tells(browser: Any, width: int, height: int) 
         assert [each for each in visit.requests if not each.startswith(("data:", "blob:", ADDRESS))] == []
 
 
+@pytest.mark.slow
 def test_every_panel_is_drawn_for_every_method(browser: Any) -> None:
     with Visit(browser, "#step=13") as visit:
         blank = hashlib.sha256(visit.ask("() => document.createElement('canvas').toDataURL()").encode()).hexdigest()

@@ -50,6 +50,7 @@ HUGE = 10**15
 # --- against brute force ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.most(15)
 @every_example
 def test_a_passport_sums_the_exact_weights(case: Case) -> None:
     for k in (0, 1, 2, 10, 1000):
@@ -223,6 +224,7 @@ def summed(memory: Memory, k: int) -> tuple[float, int, float]:
     return age, int(np.argmax(older <= 0.5 + 1e-11)), squares
 
 
+@pytest.mark.most(15)
 @pytest.mark.parametrize("k", [WALKED + 1, 300_001])
 @pytest.mark.parametrize("text", LONG)
 def test_a_long_past_is_summed_as_a_walk_sums_it(text: str, k: int) -> None:

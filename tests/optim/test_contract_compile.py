@@ -68,6 +68,7 @@ def test_a_compiled_step_is_the_eager_step_and_is_not_compiled_again_as_k_grows(
     assert np.allclose(values(params), values(eager), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_learning_rate_in_a_tensor_may_change_without_compiling_again() -> None:
     row = ROWS[0]
     params, eager = some_params(SHAPES), some_params(SHAPES)

@@ -268,7 +268,7 @@ def together(rank: int, wrapping: str, name: str, dtype: torch.dtype, options: d
 # --- training --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.most(12)
+@pytest.mark.most(8)
 @every_precision
 @every_optimizer
 @every_wrapping

@@ -38,6 +38,7 @@ def losses(printed: str) -> list[tuple[float, float]]:
     return [(float(first), float(last)) for first, last in re.findall(r"loss (\S+) -> (\S+)", printed)]
 
 
+@pytest.mark.slow
 def test_one_line_is_swapped_and_the_model_learns() -> None:
     printed = run("train_a_model.py")
     assert [line.split()[0] for line in printed.splitlines()] == ["SGD", "MemSGD", "MemAdam"]

@@ -68,6 +68,7 @@ def p_values_of(kinds: list[Kind], d: Array) -> tuple[Array, Array]:
     return p_for, p_against
 
 
+@pytest.mark.most(6)
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize("claim", ["R1", "R2", "R3", "R7", "R8"])
 def test_a_claim_is_contradicted_by_chance_in_at_most_5_percent(claim: str, seeds: int) -> None:

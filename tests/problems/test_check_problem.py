@@ -44,6 +44,7 @@ def sound(**changes: Any) -> Problem:
     return replace(problem, **changes)
 
 
+@pytest.mark.most(3)
 @pytest.mark.parametrize("name", problems.names())
 def test_the_librarys_own_problems_pass(name: str) -> None:
     report = check_problem(problems.get(name, sample=name not in ("least-squares", "logistic")))

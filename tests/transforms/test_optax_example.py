@@ -16,6 +16,7 @@ pytest.importorskip("optax", reason="the example needs optax, an extra that is n
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_network_learns_with_each_optimizer_and_in_each_degree() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "train_with_optax.py", "--degrees", "1", "4", "20"],

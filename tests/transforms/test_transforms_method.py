@@ -47,6 +47,7 @@ METHODS_TO_TRY = [
 ]
 
 
+@pytest.mark.most(8)
 @pytest.mark.parametrize("method", METHODS_TO_TRY, ids=str)
 def test_every_method_is_followed_as_the_reference_does(method: Method) -> None:
     found = run(transforms.from_method(0.02, method))
