@@ -92,7 +92,9 @@ def as_steps(k: Any) -> Any:
 
 
 def _is_boolean_array(x: Any) -> bool:
-    return str(getattr(x, "dtype", "")).removeprefix("torch.") == "bool"
+    dtype = getattr(x, "dtype", None)
+    kind = getattr(dtype, "kind", None)  # numpy's and JAX's dtypes, which take long to print
+    return str(dtype) == "torch.bool" if kind is None else kind == "b"
 
 
 def as_step(k: Any) -> int:

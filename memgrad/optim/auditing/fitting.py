@@ -156,13 +156,11 @@ def nearest_memory(weights: Array, rounding: float = 0.0) -> Nearest:
 
 def rows_of(memory: Memory, rows: NDArray[np.int64], width: int) -> Array:
     """`memory.weights(k)` for some k, then zeros, with the decays computed once: a search spends its time here."""
-    steps = np.arange(width)
-    decay = memory.decay(steps)
-    weights = np.zeros((len(rows), width))
-    for i, k in enumerate(rows):
-        weights[i, k] = 1.0
-        weights[i, :k] = np.cumprod(decay[k:0:-1])[::-1]
-    return np.asarray(weights * memory.fresh(steps))
+    steps, k = np.arange(width), rows[:, None]
+    weights = np.where(steps <= k, memory.fresh(steps), 0.0)
+    later = np.where(steps[1:] <= k, memory.decay(steps)[1:], 1.0)  # what is still to come multiplies older weights
+    weights[:, :-1] *= np.cumprod(later[:, ::-1], axis=1)[:, ::-1]
+    return weights
 
 
 def _is(fit: Fit, memory: Memory | None) -> bool:

@@ -37,6 +37,10 @@ class Measured:
     def steps(self) -> Array:
         return np.arange(self.shares.shape[1], dtype=float)
 
+    @cached_property
+    def older_shares(self) -> Array:
+        return self.older(self.shares)
+
     def older(self, shares: Array) -> Array:
         """The shares of all gradients but the newest, which the part `inst` does not affect."""
         return np.where(self.steps < self.rows[:, None], shares, 0.0)
@@ -69,7 +73,7 @@ def _with_free_gains(measured: Measured, families: Sequence[Family], z: Array) -
     """The residual of the shares of older gradients, and the gains, by least squares in each row."""
     memories = [measured.older(measured.unit(family.make(x))) for family, x in zip(families, z, strict=True)]
     units = np.stack(memories, axis=2)  # (step, gradient, memory)
-    shares = measured.older(measured.shares)
+    shares = measured.older_shares
     gains = (np.linalg.pinv(units, rcond=1e-9) @ shares[..., None])[..., 0]
     return shares - (units @ gains[..., None])[..., 0], gains.T * measured.total
 
