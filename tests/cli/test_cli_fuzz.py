@@ -32,7 +32,7 @@ from cli_fuzzing import (
 )
 
 TESTS = Path(__file__).parents[1]
-PATIENCE = 60.0
+PATIENCE = 120.0
 """A process that has been silent for this many seconds hangs where no signal reaches it, and is killed."""
 
 NEW_FILE = {"new/x.png", "x.svg/"}
