@@ -19,12 +19,12 @@ $(BIN)/ruff check .
 $(BIN)/ruff format --check .
 endef
 
-.PHONY: help test tests test-slow mutants lint types docs wheel wheel-quick explorer reproduce bench clean
+.PHONY: help test tests test-slow mutants lint types docs docs-quick wheel wheel-quick explorer reproduce bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make test       lint, types, docs, the wheel in short, tests with doctests (what CI runs)"
-	@echo "make test-slow  the tests that take minutes"
+	@echo "make test-slow  the tests that take minutes, and the docs with their figures"
 	@echo "make mutants    break the library on purpose, and see whether the tests notice (hours; see CONTRIBUTING.md)"
 	@echo "make docs       the documentation, into docs/_build/html"
 	@echo "make wheel      the sdist and the wheel, into dist/, tried in a new environment (downloads the dependencies)"
@@ -33,14 +33,14 @@ help:
 	@echo "make reproduce  rehearse the paper: its figures, claims and a report, into reproduction/"
 	@echo "make clean      remove .venv and everything that was built"
 
-test: tests types docs wheel-quick
+test: tests types docs-quick wheel-quick
 
 # Each process takes a stretch of the list, and what its tests share (a cluster, a browser) is made once.
 tests: $(BIN)/installed
 	$(LINT)
 	$(ALONE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-slow: $(BIN)/installed-trainers
+test-slow: $(BIN)/installed-trainers docs
 	$(ALONE) $(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
 
 # Options as in `make mutants MUTANTS="--package memory --sample 50 --seed 1"`. What was done is kept in .mutants.
@@ -59,6 +59,10 @@ docs: docs/_build/built
 docs/_build/built: $(BIN)/installed $(SOURCES) $(DOCS)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@touch $@
+
+# The same pages without drawing their figures, to check text, links and docstrings.
+docs-quick: $(BIN)/installed
+	$(BIN)/python -m sphinx -E -W --keep-going -q -t quick -b html docs docs/_build/quick
 
 wheel: $(BIN)/installed
 	$(ALONE) $(BIN)/python release/wheel.py

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-MOST = 25
+MOST = 15
 """How many cases of one test are in the fast suite, unless its mark `most` gives another number."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from engine_trials import Here
 from torch import nn
 
 from memgrad.experiments.driver import Outcome, Silent, execute
@@ -222,6 +223,7 @@ def run_on(two: Two, spec: Spec, store: Store, witness: Witness | None = None, *
 # --- the same rows ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_local_engine_bit_by_bit(two: Two, tmp_path: Path, expected: Rows) -> None:
     spec, store = Spec.parse(FASHION), Store.open(tmp_path / "ray")
     outcome = run_on(two, spec, store)
@@ -437,32 +439,40 @@ def test_losses_are_told_in_words(error: str, said: str) -> None:
 # --- a cluster of its own --------------------------------------------------------------------------------------------
 
 ALONE = """
-import signal
+import signal, sys
+from memgrad.experiments.driver import execute
+from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.ray import RayEngine
 before = signal.getsignal(signal.SIGTERM)
 engine = RayEngine(None, 1)
 import ray
 names = [name for name in ray.cluster_resources() if name.startswith("node:")]
 print(engine.slots, signal.getsignal(signal.SIGTERM) == before, sorted(names))
+print(execute(Spec.parse(sys.argv[1]), Store.open(sys.argv[2]), engine).complete)
 engine.close()
 print(ray.is_initialized())
 """
 
 
-@pytest.mark.slow
-def test_a_cluster_of_its_own_is_on_loopback_leaves_nothing_and_is_quiet(tmp_path: Path) -> None:
+def test_a_cluster_of_its_own_trains_the_same_rows_on_loopback_leaves_nothing_and_is_quiet(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     found = subprocess.run(
-        [sys.executable, "-c", ALONE],
-        env={**clean, "HOME": str(tmp_path)},
+        [sys.executable, "-c", ALONE, FASHION, str(tmp_path / "ray")],
+        env={**clean, "HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    assert found.stdout.split("\n")[:2] == ["1 True ['node:127.0.0.1', 'node:__internal_head__']", "False"]
+    assert found.stdout.splitlines() == ["1 True ['node:127.0.0.1', 'node:__internal_head__']", "True", "False"]
     assert found.stderr == ""
-    assert list(tmp_path.iterdir()) == []
+    assert list(home.iterdir()) == []
+    here = Store.open(tmp_path / "here")
+    assert execute(Spec.parse(FASHION), here, Here()).complete
+    assert rows(Store(tmp_path / "ray")) == rows(here)
 
 
 # --- parcels, without a cluster --------------------------------------------------------------------------------------
