@@ -10,8 +10,8 @@ SOURCES := $(shell find memgrad -name '*.py')
 DOCS := $(shell find docs -name '_*' -prune -o -type f -print)
 # Types and docs are made beside the tests.
 MAKEFLAGS += --jobs=2
-# One more than there are cores: tests wait for processes that they start, for a cluster, for a browser.
-WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# As many as there are cores: one more, to use the time in which tests wait, took 8 % longer.
+WORKERS := $(shell nproc 2>/dev/null || echo 2)
 
 # A second, and part of `tests`: as something that they wait for, it would give their turn to the docs.
 define LINT
