@@ -45,7 +45,6 @@ class MemoryOptimizer(Optimizer):
     """Those of them that may be one memory with a gain."""
     has_decay_kinds: ClassVar[bool] = False
     """Whether the weight decay may be a text that states its kind, such as `independent=4/t`."""
-    """Whether a state may consist of the count alone, with buffers that are created at the next step."""
     constructor_options: ClassVar[tuple[str, ...]] = ()
     """Options that a group may have in addition to the defaults; `_complete_group` converts them."""
 

@@ -35,7 +35,7 @@ def memories() -> Any:
     return st.one_of(degrees, short, long)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(memories(), st.integers(2, 60))
 def test_the_memory_of_memsgd_is_found_within_the_stated_error(memory: Memory, steps: int) -> None:
     found = audit(lambda params: MemSGD(params, lr=0.1, memory=memory), steps).step

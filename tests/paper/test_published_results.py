@@ -51,8 +51,8 @@ def test_every_claim_has_a_verdict_by_the_rule_that_it_has_now(board: dict[str, 
     assert not board["skipped"]
 
 
-# M1 takes longer than all others together; test_power_law_claims.py measures it with fewer steps. S8 is a third of the
-# rest, and every bound has its own tests.
+# M1 takes longer than all others together; test_power_law_claims.py measures it with fewer steps. S4, S7 and S8 are
+# most of the rest.
 @pytest.mark.parametrize("claim", few(SYNTHETIC, fast=[c for c in SYNTHETIC if c not in ("M1", "S4", "S7", "S8")]))
 def test_what_needs_no_data_set_is_published_as_it_is_computed_now(claim: str, board: dict[str, Any]) -> None:
     published = next(verdict for verdict in board["verdicts"] if verdict["id"] == claim)
