@@ -168,7 +168,7 @@ def test_an_answer_in_words_has_a_line_for_each_fact() -> None:
         answer.verdict,
         "Loss ratio on 10 fresh seeds: 0.8 [0.7, 0.9] (95 % interval).",
         "Share of the steps saved: 0.25 [0.1, 0.4].",
-        "Not distinguishable from mine, lr 0.1 with 4 seeds: other, lr 1.",
+        "Not told apart from mine, lr 0.1 by the 4 seeds of the race alone: other, lr 1.",
         "Dropped: bad, lr 1 diverged.",
         "The learning rate of mine is at the edge of what was tried.",
         "70 runs; one method is left in the race; all statements of the race together are wrong with probability at "

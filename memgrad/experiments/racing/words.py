@@ -78,7 +78,7 @@ def answer_in_words(answer: Answer) -> str:
         lines.append(f"Share of the steps saved: {answer.steps_saved}.")
     if answer.undecided:
         others = ", ".join(answer.undecided)
-        lines.append(f"Not distinguishable from {answer.leader} with {answer.seeds} seeds: {others}.")
+        lines.append(f"Not told apart from {answer.leader} by the {answer.seeds} seeds of the race alone: {others}.")
     lines += [f"Dropped: {dropped_in_words(each, answer.scale)}." for each in answer.dropped]
     for each in (answer.challenger, answer.baseline):
         if each is not None and each.at_edge:
