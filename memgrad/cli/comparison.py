@@ -90,6 +90,8 @@ def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison
     without = [method.name for method in results.spec.methods if method.name not in {row.method for row in rows}]
     if missing := len(results.missing()):
         typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` resumes.", err=True)
+    if edges := [f"{row.variant or row.method} at {row.lr:g}" for row in rows if row.at_edge]:
+        typer.echo(f"At the edge of the step sizes tried, a better one may lie beyond: {', '.join(edges)}.", err=True)
     if without:
         typer.echo(f"Left out, because no step size is selected: {', '.join(without)}.", err=True)
 

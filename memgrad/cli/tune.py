@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,12 +70,21 @@ def as_nu(text: str) -> float:
             except ValueError:
                 raise ValueError(f"nu is a number > 1 or a file of `memgrad spectrum`, got {text!r}.") from None
         try:
-            nu = float(json.loads(Path(text).read_text(encoding="utf-8"))["nu"]["value"])
+            measured = json.loads(Path(text).read_text(encoding="utf-8"))
+            # Of the largest eigenvalues and of the density below them, the one that is known better.
+            both = (measured["nu"], measured.get("nu_density") or {"value": None})
+            known = [each for each in both if each["value"] is not None]
+            nu = float(min(known, key=_width)["value"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(f"{text} is not a file of `memgrad spectrum` with a known nu; measure again.") from None
         if not nu > 1:
             raise ValueError(f"{text} has nu = {nu:.3g}; a gain needs nu > 1. Leave --nu out for the default gains.")
         return nu
+
+
+def _width(estimate: dict[str, Any]) -> float:
+    low, high = estimate.get("low"), estimate.get("high")
+    return math.inf if low is None or high is None else float(high) - float(low)
 
 
 def tune(

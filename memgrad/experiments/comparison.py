@@ -65,6 +65,7 @@ class Comparison:
         variant: The name of the selected variant, of a method with a grid; otherwise the method's.
         steps: The number of steps of its runs.
         reach: The number of steps after which a given value is reached, if one was asked for.
+        at_edge: Whether its step size is the smallest or the largest of several, so that a better one may lie beyond.
     """
 
     method: str
@@ -80,6 +81,7 @@ class Comparison:
     variant: str = ""
     steps: int = 0
     reach: Estimate | None = None
+    at_edge: bool = False
 
     @property
     def ratio(self) -> Estimate | None:

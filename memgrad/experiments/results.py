@@ -262,6 +262,7 @@ class Results:
                 variant,
                 next(iter(self.runs[variant][lr].values())).steps,
                 None if reach is None else self.steps_to_reach(name, metric, reach),
+                len(tried := self.runs[variant]) > 1 and lr in (min(tried), max(tried)),
             )
             for name, (variant, lr) in selected.items()
         )

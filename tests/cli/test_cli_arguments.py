@@ -64,6 +64,23 @@ def test_a_measured_nu_is_larger_than_1(value: float, allowed: bool, tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("density", "nu"),
+    [
+        ({"value": 1.8, "low": 1.5, "high": 2.1}, 1.8),
+        ({"value": 1.7, "low": -4.0, "high": 7.0}, 1.4),
+        ({"value": 1.7, "low": None, "high": None}, 1.4),
+        ({"value": None, "low": None, "high": None}, 1.4),
+    ],
+)
+def test_of_two_values_of_nu_the_one_with_the_narrower_interval_is_taken(
+    density: dict[str, float | None], nu: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"nu": {"value": 1.4, "low": 1.0, "high": 1.9}, "nu_density": density}))
+    assert tune.as_nu(str(path)) == nu
+
+
+@pytest.mark.parametrize(
     ("name", "kind", "text", "value"),
     [
         ("memory", "memory", "poly:2", "poly:2"),

@@ -129,6 +129,15 @@ def test_more_may_be_better(made: Callable[..., Results]) -> None:
     assert results.final("SGD", "accuracy", lr=0.1)[1] == -math.inf
 
 
+@pytest.mark.parametrize(("best", "at_edge"), [(0.1, True), (1.0, False), (10.0, True)])
+def test_a_comparison_says_whether_the_step_size_is_at_the_edge_of_several(
+    best: float, at_edge: bool, made: Callable[..., Results]
+) -> None:
+    sgd, memory = made(chunk_from(RUNS, lambda run, step: abs(math.log(run.lr / best)) + 1)).compare("loss")
+    assert (sgd.lr, sgd.at_edge) == (best, at_edge)
+    assert not memory.at_edge  # it has one step size
+
+
 def test_of_equally_good_step_sizes_the_smaller_is_selected(made: Callable[..., Results]) -> None:
     assert made(chunk_from(RUNS, lambda run, step: 1.0)).selected_lr("SGD") == 0.1
 

@@ -50,19 +50,25 @@ def test_a_comparison_names_the_selected_variant_and_a_reference_has_no_ratio() 
 
 
 def test_a_saving_is_listed_once_and_in_percent() -> None:
-    at_long = {"steps": 6000, "batch": 16, "ratio": estimate(0.98, 0.97, 0.99), "saved": estimate(0.123, 0.1, 0.15)}
-    larger = {"steps": 1500, "batch": 64, "ratio": estimate(1.01), "saved": estimate(-0.02)}
-    unknown = {"steps": 375, "batch": 256, "ratio": estimate(None), "saved": estimate(None)}
+    at_long = {
+        "steps": 6000,
+        "batch": 16,
+        "loss": estimate(1.586),
+        "ratio": estimate(0.98, 0.97, 0.99),
+        "saved": estimate(0.123, 0.1, 0.15),
+    }
+    larger = {"steps": 1500, "batch": 64, "loss": estimate(1.6), "ratio": estimate(1.01), "saved": estimate(-0.02)}
+    unknown = {"steps": 375, "batch": 256, "loss": estimate(None), "ratio": estimate(None), "saved": estimate(None)}
     saved = {"horizon": [at_long], "batch": [at_long, larger, unknown], "exponent": estimate(0.25, 0.2, 0.3)}
     assert tables._savings(saved)[2:] == [
-        "| 6,000 | 16 | 0.98 [0.97, 0.99] | 12.3 [10, 15] % |",
-        "| 1,500 | 64 | 1.01 | -2 % |",
-        "| 375 | 256 | not finite: a run diverged | - |",
+        "| 6,000 | 16 | 1.586 | 0.98 [0.97, 0.99] | 12.3 [10, 15] % |",
+        "| 1,500 | 64 | 1.6 | 1.01 | -2 % |",
+        "| 375 | 256 | not finite: a run diverged | not finite: a run diverged | - |",
         "",
         "AdamW's final loss falls as T^-a with a = 0.25 [0.2, 0.3].",
     ]
     nothing = {"horizon": None, "batch": None, "exponent": None}
-    assert tables._savings(nothing)[2:] == ["| not measured yet |  |  |  |"]
+    assert tables._savings(nothing)[2:] == ["| not measured yet |  |  |  |  |"]
 
 
 def test_selected_settings_are_listed_without_the_name() -> None:

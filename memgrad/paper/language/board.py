@@ -132,16 +132,15 @@ def _outcome(verdict: Mapping[str, Any]) -> str:
 
 def _savings(saved: Mapping[str, Any]) -> list[str]:
     lines = [
-        "| steps | batch | loss mixture / AdamW, equal steps | share of the steps that it is worth |",
-        "|---|---|---|---|",
+        "| steps | batch | AdamW's loss | loss mixture / AdamW, equal steps | share of the steps that it is worth |",
+        "|---|---|---|---|---|",
     ]
     measured = [*(saved["horizon"] or ())]
     measured += [each for each in saved["batch"] or () if each not in measured]
-    lines += [
-        _row((f"{each['steps']:,}", str(each["batch"]), _number(each["ratio"]), _percent(each["saved"])))
-        for each in measured
-    ]
-    lines += [] if measured else [_row((MISSING, "", "", ""))]
+    for each in measured:
+        numbers = _number(each["loss"]), _number(each["ratio"]), _percent(each["saved"])
+        lines.append(_row((f"{each['steps']:,}", str(each["batch"]), *numbers)))
+    lines += [] if measured else [_row((MISSING, "", "", "", ""))]
     if saved["exponent"] is not None:
         lines += ["", f"AdamW's final loss falls as T^-a with a = {_number(saved['exponent'])}."]
     return lines

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from memgrad.experiments.results import Results
 from memgrad.kinds import Array
 from memgrad.paper.language.stages import ADAMW, MIXTURE, batch_size
 from memgrad.paper.language.study import Study, final_logs, log_difference
@@ -54,12 +55,14 @@ class Saving:
     Attributes:
         steps: The number of steps of both methods.
         batch: The size of their minibatches.
+        loss: AdamW's final loss.
         ratio: The loss of the mixture as a multiple of AdamW's.
         saved: The share of the steps that it is worth.
     """
 
     steps: int
     batch: int
+    loss: Estimate
     ratio: Estimate
     saved: Estimate
 
@@ -68,6 +71,7 @@ class Saving:
         return {
             "steps": self.steps,
             "batch": self.batch,
+            "loss": self.loss.to_dict(),
             "ratio": self.ratio.to_dict(),
             "saved": self.saved.to_dict(),
         }
@@ -77,19 +81,18 @@ def over_horizon(study: Study) -> tuple[Saving, ...]:
     """What is saved at the short and at the long horizon."""
     own, a = study.stages.own, exponent(study).value
     both = {own["short"]: study.at_short, own["long"]: study.at_long((1.0,))}
-    differences = {steps: log_difference(results, MIXTURE, ADAMW) for steps, results in both.items()}
-    return tuple(_saving(steps, batch_size(), each, a) for steps, each in differences.items())
+    return tuple(_saving(steps, batch_size(), results, a) for steps, results in both.items())
 
 
 def over_batch(study: Study) -> tuple[Saving, ...]:
     """What is saved with minibatches of each size, for the same number of tokens."""
     own, usual, a = study.stages.own, batch_size(), exponent(study).value
-    found = [_saving(own["long"], usual, log_difference(study.at_long((1.0,)), MIXTURE, ADAMW), a)]
-    for size in own["batches"]:
-        each = log_difference(study.with_batch(size), MIXTURE, ADAMW)
-        found.append(_saving(own["long"] * usual // size, size, each, a))
+    found = [_saving(own["long"], usual, study.at_long((1.0,)), a)]
+    found += [_saving(own["long"] * usual // size, size, study.with_batch(size), a) for size in own["batches"]]
     return tuple(found)
 
 
-def _saving(steps: int, batch: int, differences: Array, a: float) -> Saving:
-    return Saving(steps, batch, interval(differences).exp(), steps_saved(differences, a))
+def _saving(steps: int, batch: int, results: Results, a: float) -> Saving:
+    differences = log_difference(results, MIXTURE, ADAMW)
+    loss = interval(final_logs(results, ADAMW)).exp()
+    return Saving(steps, batch, loss, interval(differences).exp(), steps_saved(differences, a))
