@@ -244,7 +244,8 @@ class Results:
         for name in selected:
             if name != reference:
                 finished = [self._finished_seeds(each, selected[each][1]) for each in (name, reference)]
-                shared = sorted(set.intersection(*finished))
+                # Those that select a setting do not test it, also while they are all that is finished.
+                shared = sorted(set.intersection(*finished) - set(self.spec.tuning_seeds or ()))
                 pair = [np.array([finals[each][seed] for seed in shared]) for each in (name, reference)]
                 mine, other = map(np.log, pair) if logarithmic else pair
                 differences[name], p_values[name] = paired_difference(mine, other), paired_p_value(mine, other)

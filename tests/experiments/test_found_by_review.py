@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,15 +18,15 @@ from memgrad.cli import app
 from memgrad.experiments import Candidate, LocalEngine, Results, Spec, Store, Tuner, execute, results_of
 from memgrad.experiments.planning.plan import expand, settings_in
 from memgrad.experiments.planning.problem_choice import facts_about
-from memgrad.experiments.racing.answer import Measured
+from memgrad.experiments.racing.answer import Answer, Contestant, Measured
 from memgrad.experiments.racing.candidates import checked
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate
 from memgrad.experiments.racing.sequential import Dropped
 from memgrad.experiments.racing.tune import tune
-from memgrad.experiments.racing.words import dropped_in_words
+from memgrad.experiments.racing.words import dropped_in_words, repeating
 from memgrad.experiments.training.events import Finished
 from memgrad.experiments.training.train import Training
-from memgrad.statistics import ratio_of_means
+from memgrad.statistics import Estimate, ratio_of_means
 
 OWN = """
 import torch
@@ -169,7 +170,7 @@ def test_the_gradient_of_an_average_is_evaluated_on_the_examples_asked_for() -> 
 
 def test_a_bound_on_the_linear_scale_has_its_unit() -> None:
     dropped = Dropped("A", 4, "B", by=0.427)
-    assert "by 0.427 times the mean size of the losses or more" in dropped_in_words(dropped, "linear")
+    assert "by 0.427 times the median size of the losses or more" in dropped_in_words(dropped, "linear")
     assert "by 53.3 % or more" in dropped_in_words(dropped)
 
 
@@ -306,3 +307,52 @@ def test_compare_names_the_methods_that_can_be_the_reference(tmp_path: Path) -> 
     result = CliRunner().invoke(app, words, env={"COLUMNS": "200", "NO_COLOR": "1"})
     assert result.exit_code == 2
     assert "is not what was selected" in result.output
+
+
+def test_while_settings_are_being_tuned_nothing_is_tested() -> None:
+    methods = [{**SGD, "lr": [0.3, 0.1]}, {"name": "B", "optimizer": "AdamW", "lr": [0.01, 0.02]}]
+    tuning = trained(spec_of(*methods, seeds=3, tuning_seeds=[100, 101, 102]))
+    sgd, adamw = tuning.compare("loss")
+    assert math.isfinite(sgd.final.value)  # what is known so far is shown
+    assert adamw.difference is not None
+    assert adamw.difference.n == 0
+    assert math.isnan(adamw.p_value)
+
+
+def test_a_tuned_variant_of_a_grid_can_be_repeated() -> None:
+    memories = ["poly:2", "inst + 0.5*poly:8 + 0.25*poly:16 + 0.125*poly:32 + 0.0625*poly:64 + 0.03125*poly:128"]
+    spec = spec_of(SGD, {"name": "mem", "optimizer": "MemSGD", "lr": 1.0, "grid": {"memory": memories}})
+    name = candidates_of(spec)[2].name
+    assert len(name) > 80
+    one = Contestant("A", 0.3, Estimate(1.0, 0.9, 1.1, 10))
+    text = repeating(spec, Answer("answered", "", challenger=replace(one, name=name), baseline=one))
+    _, second = Spec.parse(text).methods
+    assert second.recipe.to_dict() == spec.method("mem").variants[1].recipe.to_dict()
+    assert second.name == name[:77] + "..."
+
+
+def test_a_method_may_not_have_the_name_of_a_variant() -> None:
+    grid = {"name": "A", "optimizer": "MemSGD", "lr": 1.0, "grid": {"memory": ["poly:2", "poly:4"]}}
+    with pytest.raises(ValueError, match=r"two methods are called 'A \[memory=poly:2\]'; give them different names"):
+        spec_of(grid, {**SGD, "name": "A [memory=poly:2]"})
+
+
+def test_the_file_of_a_tuner_is_about_candidates_with_the_same_options(tmp_path: Path) -> None:
+    def of(memory: str) -> Tuner:
+        mine = Candidate("mine", options={"memory": memory, "code": print})
+        return Tuner([Candidate("SGD", baseline=True), mine], file=tmp_path / "tuning.json")
+
+    first = of("poly:2")
+    trial = first.ask()
+    assert trial is not None
+    first.tell(trial, 1.0)
+    assert of("poly:2").course == first.course
+    with pytest.raises(ValueError, match=r"is about 'mine' with the options .*poly:2.*, got .*poly:9.*another file"):
+        of("poly:9")
+
+
+def test_methods_in_words_have_names_that_tell_them_apart() -> None:
+    names = [parse_candidate(text).name for text in ("AdamW(weight_decay=0.1)", "AdamW(eps=0.1)")]
+    assert names == ["AdamW weight_decay 0.1", "AdamW eps 0.1"]
+    assert parse_candidate(f"/{90 * 'a'}/mine.py:Mine").name == "mine.py:Mine"
+    assert len(parse_candidate(f"MemSGD(memory='inst + {30 * 'poly:2 + '}poly:3')").name) == 80

@@ -26,7 +26,10 @@ from memgrad.suggestions import did_you_mean
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seeds = Annotated[int, Field(ge=1, le=100_000)] | Annotated[list[Seed], Field(min_length=1)]
 StepSize = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]+$")]
+MOST_LETTERS = 80
+"""The length of the longest name of a method."""
+
+Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS, pattern=r"^[^\x00-\x1f]+$")]
 Place = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f]+$")]
 """A built-in name, or the path of the user's own code, which may be long."""
 
@@ -196,6 +199,16 @@ class Method(Strict):
     def is_tuned(self) -> bool:
         """Whether it has several settings, so that one is selected."""
         return len(self.variants) > 1 or len(self.step_sizes or ()) > 1
+
+
+def fitting(name: str) -> str:
+    """A name that a method may have: one that is too long without its end.
+
+    Example:
+        >>> fitting("MemSGD poly:8"), len(fitting("MemSGD " + 40 * "poly:8 + "))
+        ('MemSGD poly:8', 80)
+    """
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 3]}..."
 
 
 def check_leaders(methods: Mapping[str, Method]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -169,8 +170,9 @@ class Spec(Strict):
             if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
                 raise ValueError("each seed may be listed only once")
         names = [method.name for method in self.methods]
-        for name in names:
-            if names.count(name) > 1:
+        names += [variant.name for method in self.methods for variant in method.variants if variant is not method]
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise ValueError(f"two methods are called {name!r}; give them different names")
         check_leaders({method.name: method for method in self.methods})
         self._check_seeds()

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from memgrad.experiments.racing.candidates import Configuration
-from memgrad.experiments.racing.course import FIRST_SEED, Course, Status
+from memgrad.experiments.racing.course import FIRST_SEED, LEAST, Course, Status
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped, Rules
-from memgrad.statistics import Estimate, interval, log_interval, paired_difference
+from memgrad.kinds import Array
+from memgrad.statistics import Estimate, interval, paired_difference
 
 
 @final
@@ -132,7 +134,7 @@ class Answer:
         if self.status == "running" and (self.ratio is None or self.ratio.n < self.rules.fresh):
             return "No answer yet: not all runs have been told."
         if self.challenger is None or self.baseline is None or self.ratio is None:
-            alone = self.challenger or self.baseline
+            alone = self.pick
             return f"Use {alone}: all others diverged." if alone else f"No answer: {self.reason}."
         if self.better:
             saved = f", and it saves {self._saved()} of the steps" if self._saved() else ""
@@ -242,7 +244,7 @@ def _pairs(mine: Mapping[int, Measured], others: Mapping[int, Measured]) -> list
 
 def _contestant(configuration: Configuration, fresh: Mapping[int, Measured], course: Course) -> Contestant:
     finals = [run.final for run in fresh.values()]
-    final = log_interval(finals) if course.scale == "log" else interval(finals)
+    final = interval(_logs(finals)).exp() if course.scale == "log" else interval(finals)
     diverged = sum(not math.isfinite(loss) for loss in finals)
     return Contestant(
         configuration.name, configuration.lr, final, diverged, course.searches[configuration.name].at_edge
@@ -253,11 +255,21 @@ def _ratio(pairs: Sequence[tuple[Measured, Measured]], scale: str) -> Estimate |
     """The ratio of the final losses, or their difference; None without a pair."""
     if not pairs:
         return None
-    a, b = np.array([[run.final for run in pair] for pair in pairs]).T
+    finals = np.array([[run.final for run in pair] for pair in pairs])
     if scale == "linear":
-        return paired_difference(a, b)
-    with np.errstate(divide="ignore"):
-        return paired_difference(np.log(a), np.log(b)).exp()
+        return paired_difference(*finals.T)
+    return paired_difference(*(_logs(each, beside=finals) for each in finals.T)).exp()
+
+
+def _logs(losses: ArrayLike, beside: ArrayLike = ()) -> Array:
+    """Logarithms of the losses of a configuration.
+
+    A loss of 0 counts as the smallest other one, here or beside: as 0 it would outweigh all other seeds together. If
+    all are 0 they count as such.
+    """
+    found, others = np.asarray(losses, dtype=float), np.append(losses, beside)
+    positive = others[(others > 0) & np.isfinite(others)]
+    return np.asarray(np.log(np.maximum(found, positive.min() if positive.size and found.any() else LEAST)))
 
 
 def _steps_saved(pairs: Sequence[tuple[Measured, Measured]]) -> Estimate | None:
@@ -294,7 +306,6 @@ def _raced(course: Course, runs: Runs) -> dict[str, tuple[float, ...]]:
     standing = course.standing
     if standing is None:
         return {}
-    # Runs that refine learning rates have seeds of the race too, so each is cut to the seeds that it raced with.
     had, first = standing.raced, FIRST_SEED["race"]
     raced = {
         str(each): tuple(of_seed[seed].final for seed in range(first, first + had[str(each)]) if seed in of_seed)

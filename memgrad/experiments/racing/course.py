@@ -24,11 +24,11 @@ from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
 Stage = Literal["search", "race", "refine", "fresh", "done"]
 Status = Literal["running", "answered", "exhausted", "failed", "interrupted"]
 
-FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 1_000, "fresh": 1_000_000}
-"""The first seed of each stage: search, race and fresh runs share none, so that no choice is judged by its own luck."""
+FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 500_000, "fresh": 1_000_000}
+"""The first seed of each stage: they share none, so that no choice is judged by its own luck, or changes one before."""
 
-LEAST = math.log(np.finfo(np.float32).tiny)
-"""The logarithm of a loss of 0, which a network that memorized its examples can reach."""
+LEAST = float(np.finfo(np.float32).tiny)
+"""What a loss of 0 counts as, which a network that memorized its examples can reach."""
 
 
 @final
@@ -119,8 +119,13 @@ def follow(
 def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
     """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
     search = sum(8 if candidate.like else 11 for candidate in candidates)
-    last = 4 * rules.refine + 2 * rules.fresh
+    last = _refining(rules) + 2 * rules.fresh
     return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
+
+
+def _refining(rules: Rules) -> int:
+    """About how many runs it takes to refine: those of two learning rates and of the neighbors of each."""
+    return 6 * rules.refine
 
 
 @dataclass
@@ -157,7 +162,9 @@ class _Follower:
         self._need("race", ((named[name], n) for name, n in standing.raced.items()))
         if standing.wants:
             wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
-            if not self._over(wants, reserve=2 * self._rules.fresh + 4 * self._rules.refine):
+            # The first look comes before refining: without it there is no answer.
+            refining = _refining(self._rules) if standing.seeds else 0
+            if not self._over(wants, reserve=2 * self._rules.fresh + refining):
                 return self._running("race", wants)
             if not standing.seeds:
                 return self._exhausted("race", wants)
@@ -193,9 +200,21 @@ class _Follower:
     def _advanced(self, search: Search, name: str, stage: str) -> tuple[Found, tuple[Trial, ...]]:
         """The search for a candidate's learning rate as far as the values of a stage go, and the runs it needs next."""
         told = {each.place: self._values(each, stage) for each in self._told if each.name == name}
-        found, most = search.advance(told), search.seeds[-1]
+        most = search.seeds[-1]
+        # What diverged with any seed before is as bad as can be, and needs no more runs.
+        lost = dict.fromkeys(self._diverged(name), [math.inf] * most) if stage == "refine" else {}
+        found = search.advance(told | lost)
         self._need(stage, ((Configuration(name, k), min(most, len(told.get(k, ())))) for k in found.tried))
         return found, self._missing(stage, ((Configuration(name, k), n) for k, n in found.wants.items()))
+
+    def _diverged(self, name: str) -> set[int]:
+        """The places at which a candidate is known to diverge, by seeds that may decide."""
+        return {
+            each.place
+            for each, losses in self._told.items()
+            if each.name == name
+            and any(seed < FIRST_SEED["fresh"] and not math.isfinite(loss) for seed, loss in losses.items())
+        }
 
     # --- the race -----------------------------------------------------------------------------------------------------
 
@@ -220,10 +239,12 @@ class _Follower:
         challenger = next((each for each in ranked if each.name not in usual), None)
         baseline = next((each for each in ranked if each.name in usual), None)
         self._pair = (challenger, baseline)
-        if not self._closing:
-            wants = self._refine()
-            if wants and not self._over(wants, reserve=2 * self._rules.fresh):
-                return self._running("refine", wants)
+        refined, wants = self._refined()
+        unrefined = "; the learning rates of the last two were not refined" if wants else ""
+        if not wants:
+            self._pair = refined
+        elif not self._over(wants, reserve=2 * self._rules.fresh):
+            return self._running("refine", wants)
         needs = [(each, self._rules.fresh) for each in self._pair if each is not None]
         wants = self._missing("fresh", needs)
         if wants and self._over(wants):
@@ -231,13 +252,20 @@ class _Follower:
         self._need("fresh", needs)
         if wants:
             return self._running("fresh", wants)
+        last = [each for each, _ in needs]
+        if all(math.inf in self._values(each, "fresh")[: self._rules.fresh] for each in last):
+            shown = " and ".join(map(str, last))
+            return self._ended("failed", f"{shown} diverged on fresh seeds; try smaller learning rates or clipping")
         if standing.end:
-            return self._ended("answered", ENDS[standing.end])
+            return self._ended("answered", ENDS[standing.end] + unrefined)
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
-        return self._ended("exhausted", reason)
+        return self._ended("exhausted", reason + unrefined)
 
-    def _refine(self) -> tuple[Trial, ...]:
-        """Move both configurations to the best learning rates nearby; return the runs needed to know these."""
+    def _refined(self) -> tuple[Pair, tuple[Trial, ...]]:
+        """Both configurations at the best learning rates nearby, and the runs that are still needed to know these.
+
+        Both are moved or none: otherwise the comparison would favor the one that was tuned better.
+        """
         wants: list[Trial] = []
         better: list[Configuration | None] = []
         for each in self._pair:
@@ -248,13 +276,15 @@ class _Follower:
             found, more = self._advanced(search, each.name, "refine")
             wants += more
             better.append(each if found.wants or found.diverged else Configuration(each.name, found.best))
-        self._pair = (better[0], better[1])
-        return tuple(wants)
+        return (better[0], better[1]), tuple(wants)
 
     # --- values and runs ----------------------------------------------------------------------------------------------
 
     def _set_scale(self) -> None:
-        """Compare logarithms if all losses of the search are positive; otherwise multiples of their mean size."""
+        """Compare logarithms if all losses of the search are positive; otherwise multiples of their median size.
+
+        The median, because a learning rate that is nearly too large gives losses of any size.
+        """
         first, beyond = FIRST_SEED["search"], FIRST_SEED["race"]
         losses = [
             loss
@@ -265,7 +295,7 @@ class _Follower:
         if all(loss > 0 for loss in losses):
             self._scale, self._value = "log", _log
             return
-        size = sum(map(abs, losses)) / len(losses) or 1.0
+        size = float(np.median(np.abs(losses))) or 1.0
         self._scale, self._value = "linear", lambda loss: loss / size
 
     def _values(self, configuration: Configuration, stage: str) -> list[float]:
@@ -324,4 +354,4 @@ def _trials(stage: str, needs: Iterable[tuple[Configuration, int]]) -> list[Tria
 
 
 def _log(loss: float) -> float:
-    return max(math.log(loss), LEAST) if loss > 0 else LEAST
+    return math.log(max(loss, LEAST))

@@ -103,9 +103,12 @@ class Search:
                 wants = {k: n for k in sorted(here) if len(told.get(k, ())) < n}
                 if wants:
                     return Found(wants, frozenset(tried), best)
-                before, best = best, min(here, key=lambda k, n=n: (_mean(told[k][:n]), k))  # type: ignore[misc]
-                if best == before:
+                means = {k: _mean(told[k][:n]) for k in sorted(here)}
+                least = min(means, key=lambda k: means[k])  # the smallest of equally good ones
+                # It moves to what is better, and to what is smaller where all diverge.
+                if best == least or (means[best] == means[least] and math.isfinite(means[best])):
                     break
+                best = least
         lower = [k for k in here if k < best and math.isfinite(_mean(told[k][: self.seeds[-1]]))]
         return Found(
             {},

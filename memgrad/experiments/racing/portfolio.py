@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from memgrad.experiments.planning.methods import Method
+from memgrad.experiments.planning.methods import Method, fitting
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.candidates import Candidate, checked
 
@@ -72,8 +73,8 @@ def parse_candidate(text: str) -> Candidate:
     Example:
         >>> parse_candidate("MemSGD(memory='poly:8')").options
         {'optimizer': 'MemSGD', 'memory': 'poly:8'}
-        >>> parse_candidate("AdamW").lr
-        0.003
+        >>> parse_candidate("AdamW(weight_decay=0.1)").name, parse_candidate("AdamW").lr
+        ('AdamW weight_decay 0.1', 0.003)
     """
     refusal = f"a method is OPTIMIZER or OPTIMIZER(option=value, ...), such as MemSGD(memory='poly:8'), got {text!r}"
     name, parenthesis, rest = text.partition("(")
@@ -93,8 +94,11 @@ def parse_candidate(text: str) -> Candidate:
     if not name:
         raise ValueError(f"{refusal}.")
     lr = options.pop("lr", GUESSES.get(name, 3e-3))
-    described = ", ".join(str(value) for value in options.values())
-    return Candidate(f"{name} {described}".strip(), lr, baseline=name in USUAL, options={"optimizer": name, **options})
+    place, colon, attribute = name.rpartition(":")
+    short = f"{Path(place).name}{colon}{attribute}"
+    described = ", ".join(str(value) if key == "memory" else f"{key} {value}" for key, value in options.items())
+    called = f"{short} {described}".strip()
+    return Candidate(fitting(called), lr, baseline=name in USUAL, options={"optimizer": name, **options})
 
 
 def candidates_of(spec: Spec) -> tuple[Candidate, ...]:

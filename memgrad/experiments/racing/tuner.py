@@ -158,18 +158,22 @@ class Tuner:
             for each, runs in self._measured.items()
             for seed, run in runs.items()
         ]
-        names = [candidate.name for candidate in self.candidates]
+        whole = {"format": FORMAT, "candidates": self._known(), "told": told}
         with written_whole(path) as unfinished:
-            text = json.dumps(json_ready({"format": FORMAT, "candidates": names, "told": told})) + "\n"
+            text = json.dumps(json_ready(whole)) + "\n"
             unfinished.write_text(text, encoding="utf-8")
         self._written = text
+
+    def _known(self) -> dict[str, str]:
+        """The candidates by name, with their options as text: results of others are not theirs."""
+        return {each.name: json.dumps(dict(each.options), sort_keys=True, default=repr) for each in self.candidates}
 
     def _load(self) -> None:
         assert self._file is not None
         try:
             self._written = self._file.read_text(encoding="utf-8")
             data = json.loads(self._written)
-            known, names = data["format"], [str(name) for name in data["candidates"]]
+            known, candidates = data["format"], dict(data["candidates"])
             told = [
                 (
                     Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"])),
@@ -181,10 +185,15 @@ class Tuner:
             raise ValueError(f"{self._file} is not a file of a tuner ({error}); name another, or remove it.") from None
         if known != FORMAT:
             raise ValueError(f"{self._file} has format {known!r}, and this version reads {FORMAT}; name another file.")
-        if names != [candidate.name for candidate in self.candidates]:
-            raise ValueError(
-                f"{self._file} is about others ({', '.join(names)}); name another file, or give the same ones."
-            )
+        if [*candidates] != [*self._known()]:
+            others = ", ".join(map(str, candidates))
+            raise ValueError(f"{self._file} is about others ({others}); name another file, or give the same ones.")
+        for name, options in self._known().items():
+            if candidates[name] != options:
+                raise ValueError(
+                    f"{self._file} is about {name!r} with the options {candidates[name]}, got {options}; name another "
+                    "file, or give the same options."
+                )
         for trial, run in told:
             self._keep(trial, run)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memgrad import optim
-from memgrad.experiments.planning.methods import Method
+from memgrad.experiments.planning.methods import Method, fitting
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer
 from memgrad.experiments.racing.course import Course
@@ -51,8 +51,8 @@ def dropped_in_words(dropped: Dropped, scale: str = "log") -> str:
     """Why a configuration left the race."""
     if not dropped.worse_than:
         return f"{dropped.name} diverged"
-    # On the linear scale values are multiples of the mean size of the losses.
-    by = percent(dropped.by) if scale == "log" else f"{dropped.by:.3g} times the mean size of the losses"
+    # On the linear scale values are multiples of the median size of the losses.
+    by = percent(dropped.by) if scale == "log" else f"{dropped.by:.3g} times the median size of the losses"
     return f"{dropped.name} is worse than {dropped.worse_than} by {by} or more ({dropped.seeds} seeds)"
 
 
@@ -150,17 +150,18 @@ def repeating(spec: Spec, answer: Answer, folder: str | os.PathLike[str] = ".") 
     contestants = [each for each in (answer.baseline, answer.challenger) if each is not None]
     if not contestants:
         raise ValueError(f"there is no answer to repeat: {answer.reason}.")
+    raced = {variant.name: variant for method in spec.methods for variant in method.variants}
     first = answer.first_seed
     whole = spec.model_dump(exclude_defaults=True, exclude={"methods", "seeds", "tuning_seeds", "name", "note"})
     whole["problem"] = _seen_from(folder, spec.problem)
     methods = []
     for each in contestants:
-        method = spec.method(each.name)
-        options = method.model_dump(exclude_defaults=True, exclude={"seeds"})
+        method = raced[each.name]
+        options = method.model_dump(exclude_defaults=True, exclude={"name", "seeds"})
         own = {
             code.option: _seen_from(folder, f"{code.place}:{code.reference.attribute}") for code in method.recipe.code
         }
-        methods.append({"name": each.name, **options, "lr": each.lr, **own})
+        methods.append({"name": fitting(each.name), **options, "lr": each.lr, **own})
     settings = {"name": "tuned", **whole, "seeds": list(range(first, first + answer.rules.fresh))}
     return f"# {answer.verdict}\n" + to_toml(settings, methods)
 

@@ -1,0 +1,150 @@
+"""Whole tunings of methods with known losses, at their borders: budgets, divergence, ties, losses of 0 and below."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from memgrad.experiments.racing.answer import Answer, Measured
+from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.course import FIRST_SEED, Trial
+from memgrad.experiments.racing.learning_rates import HALF, Search, learning_rate
+from memgrad.experiments.racing.sequential import Rules
+from memgrad.experiments.racing.tuner import Tuner
+
+Loss = Callable[[Trial], float]
+RULES = Rules(first=3, most=6, refine=4, fresh=4)
+
+
+def noise(trial: Trial) -> float:
+    return random.Random(str(trial)).gauss(0, 1)
+
+
+def tuned(loss: Loss, *names: str, runs: int | None = None, rules: Rules = RULES) -> tuple[Answer, list[list[Trial]]]:
+    """The answer, and the runs that were trained, round by round; the first name is the baseline."""
+    tuner = Tuner([Candidate(name, lr=0.1, baseline=name == names[0]) for name in names], rules=rules, runs=runs)
+    rounds = []
+    while wants := tuner.wanted():
+        rounds.append([*wants])
+        tuner.tell_all({trial: Measured(loss(trial)) for trial in wants})
+    return tuner.answer(), rounds
+
+
+def nearly_equal(trial: Trial) -> float:
+    """Methods that differ less than seeds, best at learning rate 0.1: the race goes on as long as it may."""
+    return math.exp(0.01 * "abcd".index(trial.name) + 0.01 * (trial.place + 4) ** 2 + 0.03 * noise(trial))
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", range(56, 132, 3))
+def test_a_budget_is_kept_and_stages_follow_each_other_once(runs: int) -> None:
+    answer, rounds = tuned(nearly_equal, *"abcd", runs=runs)
+    trained = sum(map(len, rounds))
+    assert trained == answer.runs <= runs
+    stages = [each[0].stage for each in rounds]
+    assert stages == sorted(stages, key=["search", "race", "refine", "fresh"].index)
+    # 40 runs of the search, 12 of the first look and 8 fresh ones: from then on there is an answer.
+    assert (answer.pick is not None) == (runs >= 60) == (stages[-1] == "fresh")
+
+
+@pytest.mark.parametrize("runs", range(70, 132, 3))
+def test_with_a_budget_the_last_two_are_both_refined_or_neither_is(runs: int) -> None:
+    def steep(trial: Trial) -> float:  # the search finds 0.1, and more seeds say 0.18 for all
+        best = -4 if trial.seed < FIRST_SEED["refine"] else -3
+        return math.exp(0.01 * "abcd".index(trial.name) + (trial.place - best) ** 2 + 0.001 * noise(trial))
+
+    answer, _ = tuned(steep, *"abcd", runs=runs)
+    assert answer.challenger is not None
+    assert answer.baseline is not None
+    lrs = {answer.challenger.lr, answer.baseline.lr}
+    assert len(lrs) == 1
+    unrefined = lrs == {0.1}
+    assert unrefined == ("not refined" in answer.reason)
+
+
+def test_when_the_time_is_up_after_refining_the_refined_learning_rates_stay() -> None:
+    tuner = Tuner([Candidate("a", lr=0.1, baseline=True), Candidate("b", lr=0.1)], rules=RULES)
+
+    def loss(trial: Trial) -> float:
+        best = -4 if trial.seed < FIRST_SEED["refine"] else -3
+        return math.exp((trial.place - best) ** 2 + 0.001 * noise(trial))
+
+    while tuner.course.stage != "fresh":
+        tuner.tell_all({trial: Measured(loss(trial)) for trial in tuner.wanted()})
+    before = tuner.wanted()
+    tuner.close()
+    assert tuner.wanted() == before
+    assert {trial.place for trial in before} == {-3}
+
+
+# --- divergence ------------------------------------------------------------------------------------------------------
+
+
+def test_refining_does_not_return_to_a_learning_rate_that_diverged_in_the_race() -> None:
+    def loss(trial: Trial) -> float:
+        if (trial.name, trial.lr, trial.seed) == ("b", 0.1, FIRST_SEED["race"] + 5):
+            return math.nan
+        return nearly_equal(trial)
+
+    answer, rounds = tuned(loss, *"abc")
+    assert "b, lr 0.1" in {each.name for each in answer.dropped}
+    refined = {(trial.name, trial.lr) for each in rounds for trial in each if trial.stage in ("refine", "fresh")}
+    assert ("b", 0.056) in refined
+    assert ("b", 0.1) not in refined  # nothing is trained there again
+
+
+@pytest.mark.parametrize("others", [0.5, math.inf])
+def test_if_all_that_is_left_diverges_on_fresh_seeds_tuning_has_failed(others: float) -> None:
+    def loss(trial: Trial) -> float:
+        if trial.name == "a" and math.isinf(others):
+            return math.inf
+        return math.inf if trial.seed == FIRST_SEED["fresh"] + 1 else nearly_equal(trial)
+
+    answer, _ = tuned(loss, "a", "b")
+    assert answer.status == "failed"
+    assert answer.pick is None
+    assert "diverged on fresh seeds; try smaller learning rates or clipping" in answer.reason
+    assert answer.verdict.startswith("No answer: ")
+
+
+# --- ties, zeros and negative losses ---------------------------------------------------------------------------------
+
+
+def test_a_search_on_a_plateau_stays_where_it_is() -> None:
+    search, told = Search(-4, HALF), {}
+    while wants := (found := search.advance(told)).wants:
+        told |= {k: [0.25 if -16 <= k <= 0 else 1.0] * n for k, n in wants.items()}
+    assert learning_rate(found.best) == 0.1
+    assert len(told) == 5  # the start, and two neighbors at each of two spacings
+
+
+@pytest.mark.parametrize("zeros", [1, 4])
+def test_a_loss_of_0_on_fresh_seeds_counts_for_the_method_that_has_it(zeros: int) -> None:
+    def loss(trial: Trial) -> float:
+        if trial.name == "b" and FIRST_SEED["fresh"] <= trial.seed < FIRST_SEED["fresh"] + zeros:
+            return 0.0
+        return nearly_equal(trial) * (0.01 if trial.name == "b" else 1.0)
+
+    answer, _ = tuned(loss, "a", "b")
+    assert answer.verdict.startswith("Use b at lr 0.1: its loss is ")
+    assert answer.ratio is not None
+    assert answer.ratio.high < 0.05
+
+
+@pytest.mark.parametrize("huge", [3.0, 1e4])
+def test_a_nearly_diverged_learning_rate_does_not_set_the_unit_of_negative_losses(huge: float) -> None:
+    def loss(trial: Trial) -> float:
+        if trial.place > 0:
+            return huge
+        better = 0.5 if trial.name == "b" else 0.0
+        return -1 - better + 0.05 * (trial.place + 4) ** 2 + 0.2 * noise(trial)
+
+    answer, _ = tuned(loss, "a", "b", rules=Rules())
+    assert answer.scale == "linear"
+    assert answer.better
+    assert "less than the tolerance" not in answer.reason
