@@ -123,7 +123,7 @@ def optuna_pick(
         for i, (step, loss) in enumerate(zip(steps, losses, strict=True)):
             trial.report(float(loss), i)
             if trial.should_prune():
-                spent += step / steps[-1]
+                spent += step / run.steps
                 raise optuna.TrialPruned
         spent += 1
         final = results.final(name, metric, lr=lr)[number % len(GRID_SEEDS)]
@@ -132,7 +132,7 @@ def optuna_pick(
         return float(final)
 
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=number), pruner=pruner())
-    while spent < runs:
+    while spent < runs and len(study.trials) < 10 * runs:  # a run that is pruned at its start costs nothing
         study.optimize(objective, n_trials=1)
     name = study.best_params["method"]
     return (name, cells[name][study.best_params[f"place {name}"]]), spent

@@ -121,7 +121,7 @@ def execute(
 
 
 def facts_of(problem_choice: ProblemChoice, store: Store, *, keep: bool) -> Facts:
-    """The facts about a problem: from the store if it is built in and was loaded before, else by loading it.
+    """The facts about a problem: from the store if its data are pinned and it was loaded before, else by loading it.
 
     With `keep` they are stored too, which needs a writable store.
     """
@@ -129,14 +129,14 @@ def facts_of(problem_choice: ProblemChoice, store: Store, *, keep: bool) -> Fact
     if known is not None:
         return known
     facts = facts_about(problem_choice, problem_choice.load())
-    if keep and problem_choice.is_ours:
+    if keep and problem_choice.is_pinned:
         store.save_facts(digest_of_data(problem_choice.to_dict()), facts)
     return facts
 
 
 def known_facts(problem_choice: ProblemChoice, store: Store) -> Facts | None:
     """The facts about a built-in problem that was loaded before, from the store: nothing is loaded."""
-    known = store.facts(digest_of_data(problem_choice.to_dict())) if problem_choice.is_ours else None
+    known = store.facts(digest_of_data(problem_choice.to_dict())) if problem_choice.is_pinned else None
     return known if known is not None and known.fingerprint == fingerprint_of_ours(problem_choice) else None
 
 

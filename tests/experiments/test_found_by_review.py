@@ -17,7 +17,12 @@ from typer.testing import CliRunner
 from memgrad.cli import app
 from memgrad.experiments import Candidate, LocalEngine, Results, Spec, Store, Tuner, execute, results_of
 from memgrad.experiments.planning.plan import expand, settings_in
-from memgrad.experiments.planning.problem_choice import facts_about
+from memgrad.experiments.planning.problem_choice import (
+    OtherProblemError,
+    ProblemChoice,
+    facts_about,
+    refuse_other,
+)
 from memgrad.experiments.racing.answer import Answer, Contestant, Measured
 from memgrad.experiments.racing.candidates import checked
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate
@@ -356,3 +361,15 @@ def test_methods_in_words_have_names_that_tell_them_apart() -> None:
     assert names == ["AdamW weight_decay 0.1", "AdamW eps 0.1"]
     assert parse_candidate(f"/{90 * 'a'}/mine.py:Mine").name == "mine.py:Mine"
     assert len(parse_candidate(f"MemSGD(memory='inst + {30 * 'poly:2 + '}poly:3')").name) == 80
+
+
+def test_a_text_file_that_changes_after_planning_is_refused_by_a_worker(tmp_path: Path) -> None:
+    text = tmp_path / "mine.txt"
+    text.write_text(400 * "hello, world. ")
+    choice = ProblemChoice("char-transformer", options=(("context", 8), ("data", str(text)), ("width", 16)))
+    facts = facts_about(choice, choice.load())
+    refuse_other(choice.load(), facts.parts)
+    text.write_text(400 * "something else. ")
+    with pytest.raises(OtherProblemError, match="or its file has changed since"):
+        refuse_other(choice.load(), facts.parts)
+    assert not facts_about(ProblemChoice("logistic"), ProblemChoice("logistic").load()).parts

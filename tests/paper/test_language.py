@@ -6,29 +6,32 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from memgrad.experiments import Results, Run, Spec
 from memgrad.experiments.digests import digest_of_runs
-from memgrad.experiments.driver import selected_step_sizes
+from memgrad.experiments.driver import Outcome, selected_step_sizes
 from memgrad.experiments.planning.plan import expand, runs_in
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.storing.chunk import chunk_of
 from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.engines.engine import Engine
 from memgrad.figures.language import language
+from memgrad.paper.language import running
 from memgrad.paper.language import stages as of
 from memgrad.paper.language.beside import PAIRS, WORKLOADS, compared_pairs, others, workload
 from memgrad.paper.language.board import board, headline, number_tables, verdict_table
-from memgrad.paper.language.claims import LanguageVerdict
+from memgrad.paper.language.claims import CLAIMS, Finding, LanguageVerdict, verdicts
 from memgrad.paper.language.costs import experiments
 from memgrad.paper.language.pictures import panels, write_figures
 from memgrad.paper.language.running import chosen, judge, stored
 from memgrad.paper.language.savings import steps_saved
 from memgrad.paper.language.stages import ADAMW, MIXTURE, AdamWSetting, Grid, MixtureSetting, Stages
 from memgrad.paper.language.study import Study, Unfinished, log_difference
-from memgrad.statistics import holm
+from memgrad.statistics import Estimate, holm
 
 FACTS = Facts("char-transformer", "f" * 32, 100_000, 16, 4, ("loss", "validation_loss"), 1000)
 Loss = Callable[[Run], float]
@@ -217,6 +220,45 @@ def test_a_run_that_diverges_has_lost_and_no_seed_is_dropped(tmp_path: Path) -> 
     assert differences[7] == math.inf
     made = judge(["L1"], scale="laptop", find=find)
     assert outcomes(made) == {"L1": "undecided"}
+
+
+def test_where_the_mixture_loses_no_part_of_it_carries_a_gain(tmp_path: Path) -> None:
+    def loss(run: Run) -> float:
+        """The mixture is worse than AdamW; its memory alone, over AdamW's squares, is as good as AdamW."""
+        whole = is_mixture(run) and run.recipe["second_memory"] == "poly:8"
+        return math.exp(noise(run) + (0.1 if whole else 0.0))
+
+    (verdict,) = judge(["L3"], scale="laptop", find=world(tmp_path, loss))
+    assert verdict.outcome != "confirmed"
+
+
+def test_a_share_of_the_steps_holds_only_as_the_claim_itself_is_corrected() -> None:
+    def found(name: str, *p_values: float) -> Finding:
+        shares = dict(zip((0.8, 0.75, 0.7), p_values, strict=False))
+        return Finding(CLAIMS[name], (Estimate(0.99, 0.98, 1.0),), p_values[0], 1.0, shares=shares)
+
+    # By hand, with Holm: four tries of which two are measured, so .004 and .002 are multiplied by 3 and by 4.
+    known = {"L1": found("L1", 0.004, 0.001), "L4": found("L4", 0.002, 0.0024, 0.0026)}
+    first, second = verdicts(known, scale="laptop", decides=True)
+    assert (first.outcome, second.outcome) == ("undecided", "confirmed")
+    assert first.reason == "corrected p-values: 0.012 for it, 1 against it; no share holds"
+    assert second.reason.endswith("the last share of the steps that holds at 1% is 0.75")
+
+
+def test_what_cannot_be_trained_is_said_once_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def execute(spec: Spec, *_: object, **__: object) -> Outcome:
+        calls.append(spec.name)
+        return Outcome(failed={"a": "no memory left", "b": "no memory left"})
+
+    monkeypatch.setattr(running, "execute", execute)
+    find = running.trained(Store.open(tmp_path / "store"), cast(Engine, None))
+    made = judge(["L1", "L2"], scale="quick", find=find)
+    assert calls == ["lm-tune-short"]
+    assert {each.reason for each in made} == {
+        "it is not measured yet: 2 runs of lm-tune-short could not be trained: no memory left"
+    }
 
 
 def test_a_rehearsal_decides_nothing(tmp_path: Path) -> None:

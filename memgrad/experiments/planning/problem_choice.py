@@ -16,7 +16,7 @@ from memgrad import problems
 from memgrad.deprecation import renamed
 from memgrad.experiments.digests import digest_of, share_generator
 from memgrad.problems import Problem
-from memgrad.problems.datasets.catalogue import find
+from memgrad.problems.datasets.catalogue import TEXTS, find
 from memgrad.problems.datasets.texts import DEFAULT_TEXT, digest_of_text
 from memgrad.problems.rebuild import ADVICE, differing, identity
 from memgrad.user_code import Reference, contained, described
@@ -63,6 +63,11 @@ class ProblemChoice:
         """Whether it is built in, so that its name and the digest of its data identify it."""
         return self.name in problems.names()
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether its data are the same everywhere and always: it is built in, and not on a text file of the user."""
+        return self.is_ours and (self.name not in OF_TEXT or dict(self.options).get("data", DEFAULT_TEXT) in TEXTS)
+
     def load(self, device: str | None = None) -> Problem:
         """The problem itself."""
         dtype = None if self.dtype is None else getattr(torch, self.dtype)
@@ -91,7 +96,7 @@ class Facts:
         metrics: Its metrics.
         nbytes: The memory of its data.
         parts: The digests of its data and initial parameters, and its initial loss, by name, to check a rebuilt problem
-            against; empty for a built-in problem, whose data are pinned.
+            against; empty for a problem whose data are pinned.
     """
 
     name: str
@@ -104,7 +109,7 @@ class Facts:
     parts: tuple[tuple[str, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON; without parts, since only facts about built-in problems are stored."""
+        """Plain data, for JSON; without parts, since only facts about pinned problems are stored."""
         return {name: value for name, value in asdict(self).items() if name != "parts"}
 
     @classmethod
@@ -135,7 +140,7 @@ def facts_about(problem_choice: ProblemChoice, problem: Problem) -> Facts:
         problem.stack_width,
         problem.metric_names,
         sum(tensor.nbytes for tensor in tensors),
-        () if ours else tuple(identity(problem).items()),
+        () if problem_choice.is_pinned else tuple(identity(problem).items()),
     )
 
 

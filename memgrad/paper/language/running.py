@@ -68,17 +68,23 @@ def trained(
     """
     listen = listening or (lambda _: nullcontext(Silent()))
     there = stored(store)
+    failed: dict[str, str] = {}  # by experiment: what failed once is not trained again in the same call
 
     def find(spec: Spec) -> Results:
         try:
             return there(spec)
         except Unfinished:
-            pass
+            if spec.name in failed:
+                raise Unfinished(failed[spec.name]) from None
         with listen(spec.name) as listener:
             outcome = execute(spec, store, engine, listener=listener, device=device, close=False)
         if outcome.interrupted:
             raise Interrupted(spec.name)
-        return there(spec)  # raises if runs failed
+        if outcome.failed:
+            reasons = "; ".join(dict.fromkeys(outcome.failed.values()))
+            failed[spec.name] = f"{len(outcome.failed)} runs of {spec.name} could not be trained: {reasons}"
+            raise Unfinished(failed[spec.name])
+        return there(spec)
 
     return find
 
