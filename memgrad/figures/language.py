@@ -82,7 +82,9 @@ def _losses(axes: Axes, bands: Mapping[str, Band]) -> None:
 
 
 def _differences(axes: Axes, bands: Mapping[str, Band]) -> None:
-    axes.axhline(1.0, color="0.5", linewidth=0.8)
+    # A line of its own, unlike `axhline`, is one that the legend avoids.
+    longest = max((band.x for band in bands.values()), key=lambda x: x[-1])
+    axes.plot(longest, np.ones(len(longest)), color="0.5", linewidth=0.8)
     _bands(axes, {f"mixture, {name}": band for name, band in bands.items()})
 
 
