@@ -26,6 +26,7 @@ from PIL import Image
 
 from memgrad.experiments.driver import known_facts, results_of
 from memgrad.experiments.storing.store import Store
+from memgrad.files import written_whole
 from memgrad.paper.claims import Verdict
 from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.language.board import board as language_board
@@ -38,6 +39,7 @@ from memgrad.paper.language.study import Study
 from memgrad.paper.published import ROWS, copy_rows, outcome_counts, retested
 from memgrad.paper.rules import Finding
 from memgrad.paper.scales import EXPERIMENTS, experiment, scales
+from memgrad.paper.verdicts import JUDGES
 from memgrad.statistics import Estimate
 
 HERE = Path(__file__).parent
@@ -115,17 +117,32 @@ def publish_rows(store: Store, scale: str) -> None:
 
 def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
     """Copy the scoreboard and the figures of a complete reproduction."""
-    board = shortened(json.loads((folder / "scoreboard.json").read_text(encoding="utf-8")))
-    if board["skipped"] or board["interrupted"] or not board["scale"]["decides"]:
-        parser.error(f"{folder} has no complete results that decide: {board['scale']['name']}, {board['skipped']}")
-    here = HERE if board["scale"]["name"] == "laptop" else HERE / board["scale"]["name"]
-    here.mkdir(exist_ok=True)
-    (here / "scoreboard.json").write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
-    (here / "scoreboard.md").write_text(table(board), encoding="utf-8")
-    OUTCOMES.write_text(json.dumps(published_outcomes(board), indent=1) + "\n", encoding="utf-8")
+    whole = json.loads((folder / "scoreboard.json").read_text(encoding="utf-8"))
+    if whole["skipped"] or whole["interrupted"] or not whole["scale"]["decides"]:
+        parser.error(f"{folder} has no complete results that decide: {whole['scale']['name']}, {whole['skipped']}")
+    there = {each["id"] for each in whole["verdicts"]} | {*whole["figures"]}
+    if missing := [name for name in (*JUDGES, *FIGURES) if name not in there]:
+        parser.error(
+            f"{folder} has not all claims and figures: {', '.join(missing)} are missing; reproduce all of them"
+        )
+    board = shortened(whole)
+    pictures = {}
     for name in FIGURES:
         with Image.open(folder / f"{name}.png") as picture:  # with fewer colors, a third of the bytes
-            picture.convert("RGB").quantize(128).save(here / f"{name}.png", optimize=True)
+            pictures[name] = picture.convert("RGB").quantize(128)
+    here = HERE if board["scale"]["name"] == "laptop" else HERE / board["scale"]["name"]
+    here.mkdir(exist_ok=True)
+    texts = {
+        here / "scoreboard.json": json.dumps(board, indent=1) + "\n",
+        here / "scoreboard.md": table(board),
+        OUTCOMES: json.dumps(published_outcomes(board), indent=1) + "\n",
+    }
+    for path, text in texts.items():
+        with written_whole(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+    for name, picture in pictures.items():
+        with written_whole(here / f"{name}.png") as unfinished:
+            picture.save(unfinished, format="png", optimize=True)
 
 
 def shortened(board: Mapping[str, Any]) -> dict[str, Any]:

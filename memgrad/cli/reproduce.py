@@ -146,7 +146,7 @@ def reproduce(
     _show(found, out)
     typer.echo(f"The report is {write_report(found, kept, out / 'report.html').resolve()}")
     if found.interrupted:
-        again = " ".join(["memgrad reproduce", *names, f"--scale {scale}"])
+        again = " ".join(["memgrad reproduce", *names, f"--scale {scale} --store {kept.path} --out {out}"])
         typer.echo(f"Stopped. Rows and checkpoints are in {kept.path}; {again} resumes.", err=True)
         raise typer.Exit(130)
     if found.skipped:

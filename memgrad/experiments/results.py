@@ -200,7 +200,7 @@ class Results:
 
     def complete(self, method: str) -> bool:
         """Whether all runs of all its step sizes are finished."""
-        _, finished, planned = self._counts(method)
+        _, finished, planned = self.counts(method)
         return 0 < finished == planned
 
     @cached_property
@@ -259,7 +259,7 @@ class Results:
                 logarithmic,
                 p_values.get(name, math.nan),
                 adjusted.get(name, math.nan),
-                *self._counts(name),
+                *self.counts(name),
                 variant,
                 next(iter(self.runs[variant][lr].values())).steps,
                 None if reach is None else self.steps_to_reach(name, metric, reach),
@@ -299,7 +299,8 @@ class Results:
     def _by_seed(self, method: str, metric: str, lr: float) -> dict[int, float]:
         return dict(zip(self.seeds(method, lr), self.final(method, metric, lr=lr).tolist(), strict=True))
 
-    def _counts(self, method: str) -> tuple[int, int, int]:
+    def counts(self, method: str) -> tuple[int, int, int]:
+        """How many of its runs diverged, are finished, and are planned, at all step sizes together."""
         runs = [seeds for name in self._variants(method) for seeds in self.runs.get(name, {}).values()]
         digests = [run.digest for seeds in runs for run in seeds.values()]
         diverged = sum(digest in self.rows.diverged for digest in digests)

@@ -127,7 +127,7 @@ class Evidence:
     ) -> Verdict:
         """A verdict, left undecided if the scale decides nothing."""
         scale = f"{self.scale.name}: " + "; ".join(map(self.described, self.results))
-        seeds = sorted(set.intersection(*(set(each.spec.seed_numbers) for each in self.results.values())))
+        seeds = sorted(set[int]().union(*(each.spec.seed_numbers for each in self.results.values())))
         verdict = claim.verdict(numbers, held=held, failed=failed, reason=reason, scale=scale, seeds=seeds)
         verdict = replace(verdict, findings=tuple(findings), first=first)
         if self.scale.decides:
@@ -139,7 +139,10 @@ class Evidence:
         """What was run: seeds, steps and share of the data."""
         spec, run = self[experiment].spec, any_run(self[experiment])
         share = "sample of " if spec.sample else "" if spec.examples is not None else "all "
-        return f"{experiment} {len(spec.seed_numbers)} seeds, {run.steps:,} steps, {share}{run.examples:,} examples"
+        few = "" if run.loss_examples is None else f" (loss over {run.loss_examples:,} of them)"
+        return (
+            f"{experiment} {len(spec.seed_numbers)} seeds, {run.steps:,} steps, {share}{run.examples:,} examples{few}"
+        )
 
 
 def tried(results: Results, method: str) -> str:

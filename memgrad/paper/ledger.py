@@ -45,9 +45,17 @@ class Ledger:
         found = self._entries.get(name, {})
         return Verdict.from_dict(found["verdict"]) if found.get("key") == key and "verdict" in found else None
 
+    def forget(self, name: str) -> None:
+        """Remove the record of a figure that is about to be drawn: its files may be half old, half new until then."""
+        if self._entries.pop(name, None) is not None:
+            self._save()
+
     def keep(self, name: str, key: str, **content: Any) -> None:
         """Record a figure or a verdict."""
         self._entries[name] = {"key": key, **content}
+        self._save()
+
+    def _save(self) -> None:
         with written_whole(self._path) as unfinished:
             unfinished.write_text(json.dumps(self._entries, indent=1) + "\n", encoding="utf-8")
 

@@ -231,6 +231,8 @@ class _Reproducing:
         titles = {name: FIGURES[name].title if name in FIGURES else JUDGES[name].claim.statement for name in todo}
         if todo:
             self._told(f"Without data: {', '.join(todo)}")
+        for name in todo:
+            self._ledger.forget(name)
         count = len(pieces_of(todo))
         for i, piece in enumerate(make_pieces(todo, self._out, self._formats), 1):
             for name, files in piece.files.items():
@@ -310,6 +312,7 @@ class _Reproducing:
         if name in FIGURES:
             self._told(f"{name}: {FIGURES[name].title}")
             picture = draw(name, evidence=evidence)
+            self._ledger.forget(name)
             self._keep_figure(name, save_picture(name, picture, self._out, self._formats), key)
         else:
             self._keep_verdict(name, JUDGES[name].decide(evidence), key)

@@ -91,13 +91,17 @@ def r6(claim: Claim, evidence: Evidence) -> Verdict:
 def share_case(found: Estimate, mean: Array, error: Array, n: int) -> Case:
     """A share of evaluations against the border of its problem, which the estimate's name says."""
     least_on_networks, most_on_covtype = 0.9, 0.5
-    if "covtype" in found.name:
+    covtype = "covtype" in found.name
+    if covtype:
         tests = p_below(mean, error, n, most_on_covtype), p_above(mean, error, n, most_on_covtype)
         first = found.high <= most_on_covtype, found.low > most_on_covtype
     else:
         tests = p_above(mean, error, n, least_on_networks), p_below(mean, error, n, least_on_networks)
         first = found.low >= least_on_networks, found.high < least_on_networks
     p_for, p_against = (min(1.0, 2 * float(p)) for p in tests)
+    if float(error) == 0:  # no spread: the share itself, of which the border is a part
+        holds = mean <= most_on_covtype if covtype else mean >= least_on_networks
+        p_for, p_against = (0.0, 1.0) if holds else (1.0, 0.0)
     return Case(found, *first, p_for=p_for, p_against=p_against, tested=True)
 
 

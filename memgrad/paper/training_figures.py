@@ -156,10 +156,13 @@ def _panel(
         bands[label] = Band(curve.steps, mean, low, high)
         table.add(name, method, lr, metric, curve.steps, mean, low, high)
     lrs = f"lr SGD {results.selected_lr(SGD):g}, HB {results.selected_lr(HB):g}" if SGD in bands else ""
-    few = any_run(results).gradient_examples if metric == "gradient_norm" else None
+    run = any_run(results)
+    few = {"gradient_norm": run.gradient_examples, "step_norm": None}.get(metric, run.loss_examples)
     seeds = f"{len(results.spec.seed_numbers)} seeds"
+    if HB_AT_SGDS in results.methods:
+        seeds += f" ({HB_AT_SGDS}: {len(results.seeds(HB_AT_SGDS, results.selected_lr(SGD)))})"
     lines = [lrs, ", ".join(filter(None, [seeds, _examples(evidence, name)]))]
-    lines += ["" if few is None else f"gradient of {few:,} examples"]
+    lines += ["" if few is None else f"{'gradient' if metric == 'gradient_norm' else metric} of {few:,} examples"]
     below = _ratios_to_sgd(results, name, metric, table) if ratios else {}
     return TrainingPanel(title, bands, "\n".join(filter(None, lines)) if notes else "", share=share, ratios=below)
 

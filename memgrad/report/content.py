@@ -172,7 +172,7 @@ def shows(figure: PaperFigure, claim: Claim) -> bool:
         ['R4']
     """
     places = [each.strip().removeprefix("Figs. ").removeprefix("Fig. ") for each in claim.where.split(",")]
-    if figure.label.startswith("App."):
+    if figure.label.startswith(("App.", "Sec.")):
         return figure.label in places and "Fig" not in claim.where
     return figure.label in places or figure.name in places
 

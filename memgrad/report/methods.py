@@ -154,6 +154,8 @@ def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
     tried = results.step_sizes(tuning_of(found.method) if own else found.method)
     follows = None if own else results.spec.method(found.method).follows
     at_selected = len(results.seeds(found.method, found.lr))
+    counted = [results.counts(name) for name in (found.method, *([tuning_of(found.method)] if own else []))]
+    lost, _, planned = zip(*counted, strict=True)
     return MethodRow(
         name=found.method,
         lr=number_text(found.lr),
@@ -165,7 +167,7 @@ def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
         ratio=found.ratio,
         accuracy=results.final_interval(found.method, ACCURACY) if has_accuracy else None,
         diverged=f"{len(results.diverged(found.method))} of {at_selected}",
-        diverged_in_all=f"{found.diverged} of {found.planned}",
+        diverged_in_all=f"{sum(lost)} of {sum(planned)}",
     )
 
 
@@ -179,12 +181,25 @@ def _facts(made: Made, results: Results | None) -> dict[str, str]:
         "steps": f"{run.steps:,}" if run else str(spec.get("steps") or f"{spec.get('epochs')} epochs"),
         "seeds": whole_numbers(seeds if isinstance(seeds, list) else range(seeds)),
         "training examples": _examples(spec, run),
-        "evaluated": f"{spec.get('evaluate', {}).get('times', '?')} times, {', '.join(spec.get('metrics', ['loss']))}",
+        "evaluated": _evaluated(spec),
         "runs": f"{made.runs}, of which {made.trained} were trained now",
         "time": f"{duration(seconds_of(made, 'wall'))} of all processes together, "
         f"{duration(seconds_of(made, 'cpu'))} of CPU",
         "device": listed(str(each.get("device", "unknown")) for each in made.abouts) or "unknown",
     }
+
+
+def _evaluated(spec: Mapping[str, Any]) -> str:
+    """How often each metric was evaluated.
+
+    Example:
+        >>> _evaluated({"evaluate": {"times": {"loss": 21, "step_norm": 41}}, "metrics": ["loss", "step_norm"]})
+        'loss 21 times, step_norm 41 times'
+    """
+    times, metrics = spec.get("evaluate", {}).get("times", "?"), spec.get("metrics", ["loss"])
+    if isinstance(times, Mapping):
+        return ", ".join(f"{metric} {times.get(metric, '?')} times" for metric in metrics)
+    return f"{times} times, {', '.join(metrics)}"
 
 
 def _batch(spec: Mapping[str, Any], run: Run | None) -> str:

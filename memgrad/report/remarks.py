@@ -64,6 +64,13 @@ def synthetic_state(outcomes: Mapping[str, str], absent: str) -> str:
     return f"Of the claims that need no data, {listed(parts)}."
 
 
+NOT_BY_SEEDS = {
+    "R4": "A step size that was not tried may be the best: more step sizes would decide it.",
+    "R9": "A method that is still on the plateau may leave it later: more steps would decide it.",
+}
+"""What would decide a claim whose open comparisons no number of seeds decides."""
+
+
 def to_decide(verdict: Verdict) -> str:
     """How many seeds or runs would decide what is open, if means and spreads stay; empty if nothing is open."""
     if verdict.outcome != "undecided" or verdict.rehearsal:
@@ -74,6 +81,8 @@ def to_decide(verdict: Verdict) -> str:
     if not open_:
         return ""
     seeds = sorted(each.seeds for each in open_ if each.seeds)
+    if not seeds and verdict.claim.id in NOT_BY_SEEDS:
+        return NOT_BY_SEEDS[verdict.claim.id]
     more = f"more seeds would decide {len(seeds)} of {len(open_)} open comparisons"
     numbers = f": {', '.join(map(str, seeds))}" if seeds else ", because the means are too near the borders"
     return f"If means and spreads stay, {more}{numbers}."

@@ -176,6 +176,8 @@ def test_a_share_is_compared_with_the_border_of_its_problem(name: str, mean: flo
     border, sign = (0.5, 1) if name == "covtype" else (0.9, -1)
     one = stats.t.cdf(sign * (mean - border) / 0.1, 3)
     assert (case.p_for, case.p_against) == pytest.approx((min(1, 2 * one), min(1, 2 * (1 - one))))
+    exact = share_case(Estimate(mean, mean, mean, 4, name), np.array(mean), np.array(0.0), 4)
+    assert (exact.p_for, exact.p_against) == ((0, 1) if first == HOLDS else (1, 0))  # the border belongs to the claim
 
 
 def judged(claim: str, **options: Any) -> Verdict:

@@ -185,6 +185,10 @@ def test_a_ledger_gives_files_that_are_all_there_under_their_key(tmp_path: Path)
     assert (ledger.files("odes", "other"), ledger.files("S1", "key"), ledger.verdict("odes", "key")) == (None,) * 3
     (tmp_path / "a.csv").unlink()
     assert ledger.files("odes", "key") is None
+    (tmp_path / "a.csv").touch()
+    ledger.forget("odes")  # it is about to be drawn again, and that may be interrupted
+    assert Ledger(tmp_path).files("odes", "key") is None
+    ledger.forget("odes")
     ledger.keep("odes", "key", files=[])
     assert ledger.files("odes", "key") is None
     (tmp_path / "made.json").write_text("[1]")

@@ -170,12 +170,17 @@ def test_figures_are_small_and_there(publish: ModuleType) -> None:
         assert 1_000 < (FOLDER / f"{name}.png").stat().st_size < 400_000
 
 
-def test_a_rehearsal_is_not_published(publish: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_a_rehearsal_nor_a_part_is_published(
+    publish: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine = {"host": "h", "cpu": "c"}
     rehearsed = {"scale": {"name": "quick", "decides": False}, "verdicts": [], "experiments": {}, "figures": {}}
     rehearsed |= {"skipped": {}, "interrupted": False, "about": {"machine": machine}}
-    (tmp_path / "scoreboard.json").write_text(json.dumps(rehearsed))
+    in_part = rehearsed | {"scale": {"name": "workstation", "decides": True}, "verdicts": [{"id": "S6"}]}
     monkeypatch.setattr(publish, "HERE", tmp_path / "nowhere")
-    with pytest.raises(SystemExit):
-        publish.main(["scoreboard", str(tmp_path)])
+    for board, complaint in ((rehearsed, "has no complete results"), (in_part, "is without S1, ")):
+        (tmp_path / "scoreboard.json").write_text(json.dumps(board))
+        with pytest.raises(SystemExit):
+            publish.main(["scoreboard", str(tmp_path)])
+        assert complaint in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()

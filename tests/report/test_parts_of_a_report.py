@@ -129,13 +129,15 @@ def test_a_row_says_where_its_step_size_is_from_and_whether_a_better_one_may_lie
         spec=SimpleNamespace(method=lambda name: SimpleNamespace(follows=follows)),
         step_sizes=sizes.__getitem__,
         seeds=lambda name, lr: (0, 1, 2),
+        counts=lambda name: (4, 6, 6) if "tuning" in name else (2, 9, 9),
         diverged=lambda name: {1: 7},
         final_interval=lambda name, metric: (name, metric),
     )
-    found: Any = SimpleNamespace(method=method, lr=lr, final=Estimate(1.0), ratio=None, diverged=2, planned=9)
+    found: Any = SimpleNamespace(method=method, lr=lr, final=Estimate(1.0), ratio=None)
     row = methods._row(results, found, has_accuracy=True)
     assert (row.lr, row.tried, row.at_edge) == (f"{lr:g}", tried, at_edge)
-    assert (row.diverged, row.diverged_in_all, row.accuracy) == ("1 of 3", "2 of 9", (method, "accuracy"))
+    in_all = "6 of 15" if follows == f"{method} (tuning)" else "2 of 9"  # those that tuned it are its own
+    assert (row.diverged, row.diverged_in_all, row.accuracy) == ("1 of 3", in_all, (method, "accuracy"))
     assert methods._row(results, found, has_accuracy=False).accuracy is None
 
 

@@ -40,6 +40,9 @@ def test_open_comparisons_say_how_many_seeds_would_decide_them() -> None:
     two = (Finding("open", seeds=40), Finding("open", seeds=12), Finding("contradicted", seeds=5))
     assert to_decide(verdict("R3", findings=two)).endswith("decide 2 of 2 open comparisons: 12, 40.")
     assert "too near the borders" in to_decide(verdict("R3", findings=findings[1:]))
+    assert to_decide(verdict("R4", findings=findings[1:])).endswith("more step sizes would decide it.")
+    assert to_decide(verdict("R9", findings=findings[1:])).endswith("more steps would decide it.")
+    assert to_decide(verdict("R9", findings=findings)).endswith("1 of 2 open comparisons: 12.")
     assert to_decide(verdict("R3", "reproduced", findings=findings[2:])) == ""
     assert to_decide(verdict("R3", findings=findings, rehearsal=True)) == ""
 
