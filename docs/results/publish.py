@@ -122,9 +122,7 @@ def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
         parser.error(f"{folder} has no complete results that decide: {whole['scale']['name']}, {whole['skipped']}")
     there = {each["id"] for each in whole["verdicts"]} | {*whole["figures"]}
     if missing := [name for name in (*JUDGES, *FIGURES) if name not in there]:
-        parser.error(
-            f"{folder} has not all claims and figures: {', '.join(missing)} are missing; reproduce all of them"
-        )
+        parser.error(f"{folder} is without {', '.join(missing)}: reproduce all claims and figures")
     board = shortened(whole)
     pictures = {}
     for name in FIGURES:
