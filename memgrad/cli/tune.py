@@ -97,7 +97,7 @@ def tune(
         typer.Option(
             "--method",
             metavar="METHOD",
-            help="A method, such as \"MemSGD(memory='poly:8')\"; repeatable [default: a portfolio of eight].",
+            help="A method, such as \"MemSGD(memory='poly:8')\"; repeatable [default: a portfolio of nine].",
         ),
     ] = None,
     like: Annotated[

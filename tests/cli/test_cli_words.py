@@ -200,19 +200,19 @@ def previewed(seconds: float = 20.0) -> Preview:
         (Budget(), ""),
         (Budget(seconds=100.0), " The budget of 1 min 40 s buys about 50 runs."),
         (Budget(seconds=2.0), " The budget of 2 s buys about 1 runs."),
-        (Budget(runs=145), " The budget of 145 runs is likely to end before there is an answer."),
-        (Budget(runs=146), " The budget of 146 runs may end the race early."),
-        (Budget(runs=242), ""),
+        (Budget(runs=172), " The budget of 172 runs is likely to end before there is an answer."),
+        (Budget(runs=173), " The budget of 173 runs may end the race early."),
+        (Budget(runs=281), ""),
     ],
 )
 def test_the_forecast_of_tuning_says_what_a_budget_buys(
     budget: Budget, more: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two seconds per run; 146 to 242 runs, as the rules count them (see test_cli_tune).
+    # Two seconds per run; 173 to 281 runs, as the rules count them (see test_cli_tune).
     monkeypatch.setattr(tune, "measured", lambda *_: previewed())
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
     said = tune._forecast(spec, portfolio(), Rules(), budget, None)
-    assert said == f"8 methods need 146 to 242 runs: about 4 min 52 s to 8 min 4 s on 3 workers.{more}"
+    assert said == f"9 methods need 173 to 281 runs: about 5 min 46 s to 9 min 22 s on 3 workers.{more}"
     with pytest.raises(ValueError, match="is too short for one run, which takes about 2 s"):
         tune._forecast(spec, portfolio(), Rules(), Budget(seconds=1.9), None)
 

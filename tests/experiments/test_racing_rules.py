@@ -115,6 +115,7 @@ def test_the_default_portfolio_is_the_documented_one() -> None:
     expected = [
         (0.03, "", 1.0, True, {"optimizer": "SGD", "momentum": 0.9}),
         (0.003, "", 1.0, True, {"optimizer": "AdamW", "weight_decay": 0.01}),
+        (0.01, adamw, 1.0, True, {"optimizer": "AdamW", "weight_decay": 0.01, "betas": [0.6, 0.99]}),
         (0.01, sgd, 10.0, False, {**mem, "memory": "poly:8"}),
         (0.01, sgd, 10.0, False, {**mem, "memory": "poly:32"}),
         (0.01, sgd, 3.0, False, {**mem, "memory": fourth}),
@@ -123,7 +124,7 @@ def test_the_default_portfolio_is_the_documented_one() -> None:
         (0.01, adamw, 0.3, False, {**adam, "memory": fourth}),
     ]
     assert [(c.lr, c.like, c.factor, c.baseline, c.options) for c in portfolio()] == expected
-    assert portfolio(nu=3.0)[4].options["memory"] == "inst + (1+k)^0.667*poly:8"
+    assert portfolio(nu=3.0)[5].options["memory"] == "inst + (1+k)^0.667*poly:8"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Search:
         >>> while wants := (found := search.advance(told)).wants:
         ...     told |= {k: [loss(k)] * seeds for k, seeds in wants.items()}
         >>> found.best, sorted(told), sum(map(len, told.values()))
-        (3, [-12, -8, -4, 0, 1, 2, 3, 4, 6, 8], 14)
+        (3, [-12, -8, -4, 0, 2, 3, 4, 5, 6, 8], 14)
     """
 
     start: int

@@ -16,7 +16,8 @@ from memgrad.experiments.racing.candidates import Candidate, checked
 def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
     r"""The default portfolio: SGD with momentum and AdamW, then memories and mixtures in MemSGD and MemAdam.
 
-    A memory of gain 1 averages, so its learning rate is guessed as ten times that of momentum 0.9, which sums.
+    A memory of gain 1 averages, so its learning rate is guessed as ten times that of momentum 0.9, which sums. The
+    second AdamW has the betas that won on our language model: beside torch's own alone, a memory would win too easily.
 
     Args:
         nu: How fast the problem's spectrum falls, $\lambda_j = j^{-\nu}$ with $\nu > 1$, if known: a mixture in MemSGD
@@ -27,6 +28,7 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
         ...     print(candidate.name)
         SGD momentum 0.9
         AdamW
+        AdamW betas 0.6 0.99
         MemSGD poly:8
         MemSGD poly:32
         MemSGD inst + (1+k)^0.25*poly:8
@@ -39,11 +41,13 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
     growth = 0.25 if nu is None else round(1 - 1 / nu, 3)
     mixed = f"inst + (1+k)^{growth:g}*poly:8"
     sgd, adamw = "SGD momentum 0.9", "AdamW"
+    usual = {"optimizer": "AdamW", "weight_decay": 0.01}
     plain = [("poly:8", 10.0), ("poly:32", 10.0), (mixed, 3.0)]
     scaled = [("poly:8", 1.0), ("inst + (1+k)^0.15*poly:8", 0.5), (mixed, 0.3)]
     return (
         Candidate(sgd, 0.03, baseline=True, options={"optimizer": "SGD", "momentum": 0.9}),
-        Candidate(adamw, 3e-3, baseline=True, options={"optimizer": "AdamW", "weight_decay": 0.01}),
+        Candidate(adamw, 3e-3, baseline=True, options=usual),
+        Candidate("AdamW betas 0.6 0.99", like=adamw, baseline=True, options={**usual, "betas": [0.6, 0.99]}),
         *(
             Candidate(f"MemSGD {memory}", like=sgd, factor=factor, options={"optimizer": "MemSGD", "memory": memory})
             for memory, factor in plain
