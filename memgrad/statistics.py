@@ -216,6 +216,7 @@ def paired_p_value(a: ArrayLike, b: ArrayLike) -> float:
         return 1.0 if d[0] == 0 else 0.0
     from scipy.special import stdtr
 
+    d = d / np.abs(d).max()  # squares of tiny differences would be 0
     statistic = float(d.mean()) / (float(d.std(ddof=1)) / math.sqrt(len(d)))
     return float(2 * stdtr(len(d) - 1, -abs(statistic)))
 

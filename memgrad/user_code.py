@@ -6,7 +6,9 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import site
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -78,10 +80,26 @@ class Reference:
         """The source of its file; None for a module without one, such as one written in C."""
         if self.is_file:
             return Path(self.place).read_bytes()
-        with importable(self.folder):
-            found = importlib.util.find_spec(self.place)
-        origin = "" if found is None else found.origin or ""
+        origin = self._origin()
         return Path(origin).read_bytes() if origin.endswith(".py") else None
+
+    def is_installed(self) -> bool:
+        """Whether its module is Python's own or installed, or cannot be found: not a file that the user works on."""
+        origin = self._origin()
+        if not origin.endswith(".py"):
+            return True
+        installed = {*sysconfig.get_paths().values(), site.getusersitepackages(), str(Path(__file__).parent)}
+        parents = Path(origin).resolve().parents
+        return any(Path(folder).resolve() in parents for folder in installed)
+
+    def _origin(self) -> str:
+        """The file of its module; empty if there is none."""
+        with importable(self.folder):
+            try:
+                found = importlib.util.find_spec(self.place)
+            except (ImportError, ValueError):  # its package cannot be imported; loading it says why
+                return ""
+        return "" if found is None else found.origin or ""
 
     def module_name(self, digest: str) -> str:
         """The name of its module in `sys.modules`: a file with another source is another module."""

@@ -107,6 +107,10 @@ def gc(
 def _runs_to_keep(spec: Path, store: Store) -> set[str]:
     results = results_in(spec, store)
     unknown = [method.name for method in results.spec.methods if method.name not in results.methods]
+    if results.spec.tuning_seeds is not None:  # the runs that test a setting are known once it is selected
+        unknown += [
+            method.name for method in results.spec.methods if method.is_tuned and not results.tuned(method.name)
+        ]
     if unknown:
         raise ValueError(
             f"the runs of {', '.join(unknown)} are known only after their step size is selected: finish "

@@ -142,8 +142,17 @@ class Problem:
     def model(self, seed: int) -> nn.Module:
         """A model with the initial parameters of a seed, on the problem's device and in its precision.
 
-        Only the seed matters: the state of torch's random generator is neither used nor changed.
+        Only the seed matters: the state of torch's random generator is neither used nor changed. Buffers and frozen
+        parameters (`requires_grad=False`) are the same for every seed, so that all runs are of one problem.
         """
+        model = self._made(seed)
+        if own := _untrained(model):
+            with torch.no_grad():
+                for name, tensor in own.items():
+                    tensor.copy_(self._shared[name])
+        return model
+
+    def _made(self, seed: int) -> nn.Module:
         # CPU generators only: models are made there and moved, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
@@ -154,8 +163,8 @@ class Problem:
         return model.to(self.device, self.dtype or (inputs.dtype if inputs.is_floating_point() else None))
 
     def initial_parameters(self, seed: int) -> dict[str, Tensor]:
-        """The parameters that a seed initializes, by name."""
-        return {name: p.detach().clone() for name, p in self.model(seed).named_parameters()}
+        """The parameters that a seed initializes and training changes, by name: all but frozen ones."""
+        return {name: p.detach().clone() for name, p in self.model(seed).named_parameters() if p.requires_grad}
 
     # --- one run -----------------------------------------------------------------------------------------------------
 
@@ -243,8 +252,13 @@ class Problem:
 
     @cached_property
     def _template(self) -> nn.Module:
-        """The module that is called with given parameters; its own are never used."""
+        """The module that is called with given parameters; of its own, frozen ones alone are used."""
         return self.model(0)
+
+    @cached_property
+    def _shared(self) -> dict[str, Tensor]:
+        """Buffers and frozen parameters of all runs; a copy, since a forward pass may change a buffer in place."""
+        return {name: tensor.detach().clone() for name, tensor in _untrained(self._made(0)).items()}
 
     def _wanted(self, metrics: Sequence[str] | None) -> tuple[str, ...]:
         known = tuple(name for name in self.metric_names if name != STEP_NORM)
@@ -259,6 +273,11 @@ class Problem:
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.train[0].shape))
         return f"<Problem {self.name}: inputs {shape}, {self.device}>"
+
+
+def _untrained(model: nn.Module) -> dict[str, Tensor]:
+    frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
+    return {**frozen, **dict(model.named_buffers())}
 
 
 def _check_pair(owner: str, name: str, pair: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import product
 from typing import Annotated, Any, Self
@@ -129,16 +130,17 @@ class Method(Strict):
         """One method for each combination of the values in the grid."""
         own = {name: getattr(self, name) for name in self.model_fields_set if name not in ("name", "grid")}
         own |= self.model_extra or {}
-        for name, values in self.grid.items():
+        for name in self.grid:
             if name in ("lr", "name", "optimizer", "seeds", "steps_factor", "grid"):
                 raise OptionError("grid", f"a grid is over options of the optimizer, schedule or clip, got {name!r}.")
             if name in own:
                 raise OptionError("grid", f"{name} has a value beside the grid; give one of the two.")
+        if (count := math.prod(map(len, self.grid.values()))) > MOST:  # before any of them is made
+            raise OptionError("grid", f"at most {MOST:,} combinations are tried, got {count:,}.")
+        for name, values in self.grid.items():
             if any(value == other for i, value in enumerate(values) for other in values[:i]):
                 raise OptionError("grid", f"each value of {name} may be listed only once, got {values!r}.")
         combinations = list(product(*self.grid.values()))
-        if len(combinations) > MOST:
-            raise OptionError("grid", f"at most {MOST:,} combinations are tried, got {len(combinations):,}.")
         variants = []
         for combination in combinations:
             chosen = dict(zip(self.grid, combination, strict=True))

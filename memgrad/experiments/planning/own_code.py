@@ -51,9 +51,9 @@ class OwnCode:
         reference = Reference.parse(beside(name, folder))
         what = "an optimizer" if option == OPTIMIZER else "a memory"
         reference.check(what)
-        if option == OPTIMIZER and not reference.is_file:
-            return None  # an installed one is identified by its name, like torch's own
-        if not reference.is_file:
+        if option == OPTIMIZER and not reference.is_file and reference.is_installed():
+            return None  # it is identified by its name, like torch's own
+        if option != OPTIMIZER and not reference.is_file:
             load(f"memory {name!r}", reference, wants="a Memory", offers=_memories)
         source = reference.source()
         if source is None:

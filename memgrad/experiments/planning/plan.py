@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any, final
 
+import numpy as np
+
 from memgrad.experiments.digests import digest_of_runs
 from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.recipe import Recipe
 from memgrad.experiments.planning.runs import AT, Run
 from memgrad.experiments.planning.spec import Spec
+from memgrad.method import Method as Rule
 from memgrad.problems.problem import STEP_NORM
 
 Table = Mapping[str, Mapping[float, Mapping[int, Run]]]
@@ -195,12 +198,29 @@ def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -
 
 def _of_one_length(runs: tuple[Run, ...], facts: Facts, width: int | None) -> tuple[RunGroup, ...]:
     widest = facts.stack_width if width is None else width
-    has_method = {recipe: recipe.method is not None for recipe in {run.recipe for run in runs}}
-    together = [run for run in runs if widest > 1 and has_method[run.recipe]]
-    alone = [run for run in runs if not (widest > 1 and has_method[run.recipe])]
+    methods = {recipe: recipe.method for recipe in {run.recipe for run in runs}}
+    stacks = {
+        run.digest: widest > 1 and (method := methods[run.recipe]) is not None and not _overshoots(run, method)
+        for run in runs
+    }
+    together = [run for run in runs if stacks[run.digest]]
+    alone = [run for run in runs if not stacks[run.digest]]
     if width is None:
         widest = min(widest, max(2, math.ceil(len(together) / PARTS)))
     return tuple(RunGroup(part) for part in (*_cut(together, widest), *((run,) for run in alone)))
+
+
+def _overshoots(run: Run, method: Rule) -> bool:
+    """Whether its weight decay takes away more than all of the weights at a step: it is refused, but its group is not.
+
+    AdamW's own decay takes any amount, and diverges where it is too large.
+    """
+    decay = method.weight_decay
+    if decay.kind != "independent" and not decay.log_time:
+        return False
+    k = np.arange(run.steps, dtype=float)
+    factors = np.ones(run.steps) if run.factors is None else run.factors
+    return bool((decay.shrink(k, run.lr * factors, run.lr) > 1).any())
 
 
 def run_groups_of(spec: Spec, table: Table, facts: Facts, *, width: int | None = None) -> tuple[RunGroup, ...]:

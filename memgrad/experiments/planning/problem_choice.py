@@ -18,6 +18,7 @@ from memgrad.experiments.digests import digest_of, share_generator
 from memgrad.problems import Problem
 from memgrad.problems.datasets.catalogue import TEXTS, find
 from memgrad.problems.datasets.texts import DEFAULT_TEXT, digest_of_text
+from memgrad.problems.lookup import DEFAULT
 from memgrad.problems.rebuild import ADVICE, differing, identity
 from memgrad.user_code import Reference, contained, described
 
@@ -193,14 +194,15 @@ def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> st
     content = hashlib.sha256(inspect.getsource(problem.make_model).encode() if source is None else source)
     try:
         with contained():
-            initial = problem.initial_parameters(0)
+            initial = dict(problem.model(0).named_parameters())  # frozen ones too
     except Exception as error:  # whatever a user's model raises
         raise ValueError(f"problem {problem_choice.name!r} cannot make its model: {described(error)}") from error
     for tensor in (*problem.train, *(problem.test or ()), *(problem.validation or ()), *initial.values()):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     options = {name: _without_folder(value) for name, value in problem_choice.options}
-    words = [problem_choice.name.rpartition(":")[2], content.hexdigest(), str(problem.l2)]
+    named = Reference.parse(problem_choice.name).attribute  # the folder does not matter
+    words = [named or DEFAULT, content.hexdigest(), str(problem.l2)]
     return digest_of(*words, *([json.dumps(options, sort_keys=True)] if options else []))
 
 

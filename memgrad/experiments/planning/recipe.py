@@ -109,7 +109,14 @@ class Recipe:
                     complete[name] = _plain(optimizer, name, value, usual)
         recipe = cls(optimizer, tuple(sorted(complete.items())), tuple(code[name] for name in sorted(code)))
         used = recipe._tried(options, known)  # has values for options left at None, such as a momentum
-        complete = {name: used.get(name, value) if value is None else value for name, value in complete.items()}
+        if None in complete.values():
+            # One that depends on the learning rate, or is no plain value, is left for the optimizer to choose.
+            again = recipe._built_or_error(lr=0.5)
+            fixed = {} if isinstance(again, Exception) else again
+            complete = {
+                name: used[name] if value is None and _is_fixed(used.get(name), fixed.get(name)) else value
+                for name, value in complete.items()
+            }
         return replace(recipe, options=tuple(sorted(complete.items())))
 
     @classmethod
@@ -174,11 +181,11 @@ class Recipe:
         said = ", ".join(f"{name}={value!r}" for name, value in given.items())
         raise ValueError(f"{self.optimizer} refuses {said or 'its defaults'}: {why}") from used
 
-    def _built_or_error(self) -> dict[str, Any] | Exception:
+    def _built_or_error(self, lr: float = 1.0) -> dict[str, Any] | Exception:
         """The options of the optimizer that is built, or the error that its constructor raises about them."""
         try:
             with contained(), _without_compiler():
-                return self.build([torch.nn.Parameter(torch.zeros(1))], lr=1.0).param_groups[0]
+                return self.build([torch.nn.Parameter(torch.zeros(1))], lr=lr).param_groups[0]
         except Exception as error:
             return error
 
@@ -246,6 +253,14 @@ def _known_options(made_by: type[Optimizer]) -> dict[str, Any]:
     parameters = inspect.signature(made_by).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in NOT_OPTIONS]
     return {p.name: None if p.default is p.empty else p.default for p in named}
+
+
+def _is_fixed(value: Any, other: Any) -> bool:
+    """Whether two optimizers at different learning rates have the same plain value."""
+    plain = bool | int | float | str
+    if isinstance(value, tuple):
+        return isinstance(other, tuple) and all(isinstance(each, plain) for each in value) and value == other
+    return isinstance(value, plain) and type(value) is type(other) and value == other
 
 
 def _plain(optimizer: str, name: str, value: Any, default: Any) -> Plain:

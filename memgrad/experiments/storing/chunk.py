@@ -279,6 +279,10 @@ def encode(chunk: Chunk) -> bytes:
     return bytes(out.getvalue())
 
 
+class UnknownHeaderError(ValueError):
+    """A chunk of memgrad's has a header that this version cannot read: another one wrote it."""
+
+
 def decode_header(data: bytes) -> Header:
     """What is known about the chunk in a file with this content; ValueError if it is not a chunk."""
     pyarrow, parquet = _pyarrow()
@@ -287,11 +291,20 @@ def decode_header(data: bytes) -> Header:
         header = json.loads((metadata.metadata or {})[KEY.encode()])
         if int(header["format"]) > FORMAT:
             return Header(int(header["format"]), {}, {}, {}, metadata.num_rows)
-        runs = [Run.from_dict({**header["shared"], **own}) for own in header["runs"]]
-        by_digest = dict(zip(header["digests"], runs, strict=True))
+        shared, own = header["shared"], header["runs"]
+        by_digest = dict(zip(header["digests"], map(_read, ({**shared, **each} for each in own)), strict=True))
         return Header(header["format"], by_digest, header["diverged"], header["about"], metadata.num_rows)
+    except UnknownHeaderError:
+        raise
     except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a chunk of memgrad's ({type(error).__name__}: {error})") from error
+
+
+def _read(run: Mapping[str, Any]) -> Run:
+    try:
+        return Run.from_dict(run)
+    except TypeError as error:  # a key that this version does not have
+        raise UnknownHeaderError(f"not a run that this version knows: {error}") from error
 
 
 def decode_rows(data: bytes) -> dict[str, NDArray[Any]]:

@@ -27,6 +27,7 @@ from memgrad.experiments.storing.chunk import (
     Chunk,
     Header,
     Rows,
+    UnknownHeaderError,
     decode_header,
     decode_rows,
     encode,
@@ -321,6 +322,10 @@ class Store:
     def _look(self, path: Path) -> Header | Damage:
         try:
             return decode_header(verified(path))
+        except UnknownHeaderError as error:  # its content has the digest in its name, so it is not damaged
+            raise ValueError(
+                f"{path} is of another version of memgrad ({error}); use the version that wrote it, or a newer one."
+            ) from error
         except ValueError as error:
             logger.warning("%s is damaged: %s. Its runs count as unfinished.", path, error)
             return Damage(path, str(error))

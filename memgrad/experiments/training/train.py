@@ -24,6 +24,7 @@ from memgrad.experiments.training.alone import Alone
 from memgrad.experiments.training.averages import Averages
 from memgrad.experiments.training.checkpoint import Checkpoint
 from memgrad.experiments.training.events import Evaluated, Event, Failed, Finished, Progressed, Saved, Stopped
+from memgrad.experiments.training.nested import UnsavableError
 from memgrad.experiments.training.stack import Stack
 from memgrad.problems import Problem
 from memgrad.problems.problem import STEP_NORM
@@ -115,6 +116,7 @@ class Training:
         self._diverged: dict[str, int] = {}
         self._before: tuple[float, float] = (0.0, 0.0)
         self._previous: list[Tensor] | None = None
+        self._unsavable = False
         if self.checkpoint is not None:
             saved = self.checkpoint
             self.k, self._diverged, self._before = saved.k, dict(saved.diverged), (saved.wall, saved.cpu)
@@ -145,12 +147,12 @@ class Training:
                 self._check_finite()
             now = time.monotonic()
             if stop is not None and stop():
-                yield Saved(self.k, self.save())
+                yield from self._saved()
                 yield Stopped(self.k)
                 return
             if now - saved > save_every:
                 saved = now
-                yield Saved(self.k, self.save())
+                yield from self._saved()
             if now - reported > REPORT_EVERY:
                 reported = now
                 yield Progressed(self.k)
@@ -185,6 +187,16 @@ class Training:
     def nbytes(self) -> int:
         """The memory of the parameters of all runs."""
         return sum(p.nbytes for p in self._program.parameters.values())
+
+    def _saved(self) -> list[Event]:
+        """A checkpoint, unless the optimizer keeps something that none can hold: training goes on without it."""
+        try:
+            return [Saved(self.k, self.save())]
+        except UnsavableError as error:
+            if not self._unsavable:
+                logger.warning("No checkpoint: %s. If it is stopped, this run starts again.", error)
+            self._unsavable = True
+            return []
 
     def save(self) -> bytes:
         """A checkpoint of the current state."""

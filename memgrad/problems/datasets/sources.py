@@ -59,8 +59,9 @@ def _sources(
 
 def from_folder(entry: Entry, folder: Path, progress: ByteProgress, *, deep: bool = False) -> Arrays:
     """The arrays of a data set from the files in a folder, in its usual subfolders, and in the archives there."""
-    complaints = []
-    for files in _places(entry, folder, deep=deep):
+    complaints: list[str] = []
+    unreadable: list[str] = []
+    for files in _places(entry, folder, unreadable, deep=deep):
         progress(f"reading {Path(files.where).name}", 0, 0)
         try:
             return decode(entry, files)
@@ -70,15 +71,22 @@ def from_folder(entry: Entry, folder: Path, progress: ByteProgress, *, deep: boo
             complaints.append(str(error))
     if complaints:
         raise ValueError(" ".join(complaints))
-    raise FileNotFoundError(f"no file of {entry.title} is there ({entry.files}, or {entry.name}.npz).")
+    others = f" Archives that cannot be opened: {' '.join(unreadable)}" if unreadable else ""
+    raise FileNotFoundError(f"no file of {entry.title} is there ({entry.files}, or {entry.name}.npz).{others}")
 
 
-def _places(entry: Entry, folder: Path, *, deep: bool) -> Iterator[Files]:
+def _places(entry: Entry, folder: Path, unreadable: list[str], *, deep: bool) -> Iterator[Files]:
+    """The folder, its usual subfolders and the archives there; what is said of those that cannot be opened."""
     for place in (folder, *(folder / name for name in entry.subfolders)):
         if place.is_dir():
             yield in_folder(place, deep=deep)
             for path in sorted(place.iterdir()):
-                if path.is_file() and (files := archive(path)):
+                try:
+                    files = archive(path) if path.is_file() else None
+                except (ValueError, OSError) as error:  # it may be another data set's, or a half download
+                    unreadable.append(f"{path.name} ({error})")
+                    continue
+                if files:
                     yield files
 
 

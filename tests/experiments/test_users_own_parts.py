@@ -1,0 +1,347 @@
+"""Problems, optimizers and stores of users: what is not trained, nested state, modules, chunks of other versions."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_runs import chunk_from, run_of
+from torch import nn
+
+from memgrad.experiments import Spec
+from memgrad.experiments.digests import initial_seed
+from memgrad.experiments.planning.plan import run_groups
+from memgrad.experiments.planning.problem_choice import Facts, ProblemChoice, facts_about
+from memgrad.experiments.planning.recipe import Recipe
+from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.storing import chunk as chunks
+from memgrad.experiments.storing.store import Store
+from memgrad.experiments.training.checkpoint import Checkpoint
+from memgrad.experiments.training.events import Finished, Saved
+from memgrad.experiments.training.nested import UnsavableError, packed, unpacked
+from memgrad.experiments.training.train import Training
+from memgrad.problems import Problem
+from memgrad.statistics import paired_p_value
+from memgrad.user_code import Reference
+
+OPTIMIZERS = """
+import numpy as np
+import torch
+
+
+class Own(torch.optim.Optimizer):
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            self.before(group)
+            for p in group["params"]:
+                p.sub_(self.direction(p), alpha=group["lr"] * group.get("scale", [1.0])[0])
+
+    def before(self, group):
+        pass
+
+    def direction(self, p):
+        return p.grad
+
+
+class History(Own):
+    "The mean of the last three gradients, which are kept in a list."
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    def direction(self, p):
+        past = self.state[p].setdefault("past", [])
+        past.append(p.grad.clone())
+        del past[:-3]
+        return sum(past) / len(past)
+
+
+class Shrinking(Own):
+    "A factor in a list of the group, which falls at every step, and a count that is NumPy's."
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr, scale=[1.0], count=np.int64(0)))
+
+    def before(self, group):
+        group["count"] += 1
+        group["scale"] = [1.0 / float(group["count"])]
+
+
+class Odd(Own):
+    "Keeps a set, which no checkpoint can hold."
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    def direction(self, p):
+        self.state[p]["odd"] = {1, 2}
+        return p.grad
+
+
+class Final(Own):
+    "An option that depends on the learning rate unless it is given, and one that does not."
+
+    def __init__(self, params, lr=0.1, final_lr=None, power=None, hook=None):
+        given = lr / 100 if final_lr is None else final_lr
+        hook = (lambda: None) if hook is None else hook
+        super().__init__(params, dict(lr=lr, final_lr=given, power=0.5 if power is None else power, hook=hook))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "own.py").write_text(OPTIMIZERS)
+    return tmp_path
+
+
+def data(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape) + shape[-1]))
+
+
+def problem_of(make_model: type[nn.Module], *, l2: float = 0.0) -> Problem:
+    return Problem(
+        "own", (data(64, 3), data(64, 1)), make_model, nn.functional.mse_loss, l2=l2, batch_size=16, stack_width=4
+    )
+
+
+def run(recipe: Recipe, *, seed: int = 0, batch: int | None = 16, steps: int = 30) -> Run:
+    return Run("own", "f", 64, None, batch, steps, (0, steps), ("loss",), recipe, 0.1, seed)
+
+
+def trained(problem: Problem, *runs: Run) -> Training:
+    training = Training(problem, runs)
+    *_, end = training.events()
+    assert isinstance(end, Finished)
+    return training
+
+
+# --- what is not trained ---------------------------------------------------------------------------------------------
+
+
+class RandomFeatures(nn.Module):
+    """A random projection in a buffer, then a layer that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("features", torch.randn(3, 8))
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(torch.tanh(x @ self.features))  # type: ignore[no-any-return, operator]  # modules are typed so
+
+
+class FrozenLayer(nn.Module):
+    """The same with the projection in a frozen layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 8).requires_grad_(False)
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(torch.tanh(self.first(x)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("model", [RandomFeatures, FrozenLayer])
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+@pytest.mark.parametrize("batch", [16, None])
+def test_runs_alone_and_in_a_stack_train_the_same_parameters_of_the_same_model(
+    model: type[nn.Module], l2: float, batch: int | None
+) -> None:
+    problem, recipe = problem_of(model, l2=l2), Recipe.of("SGD")
+    both = [run(recipe, seed=seed, batch=batch) for seed in (3, 4)]
+    stack = trained(problem, *both)
+    for i, each in enumerate(both):
+        alone = trained(problem, each)
+        assert set(alone._program.parameters) == {"layer.weight", "layer.bias"}
+        for name, p in alone._program.parameters.items():
+            torch.testing.assert_close(p[0], stack._program.parameters[name][i])
+
+
+@pytest.mark.parametrize("model", [RandomFeatures, FrozenLayer])
+def test_the_stored_loss_is_that_of_the_model_that_was_trained(model: type[nn.Module]) -> None:
+    """By hand: gradient descent on one model object, built with the run's seed and the buffers of all runs."""
+    problem = problem_of(model)
+    training = trained(problem, run(Recipe.of("SGD"), seed=5, batch=None))
+    by_hand = problem.model(initial_seed("own", 5))
+    for _ in range(30):
+        by_hand.zero_grad()
+        nn.functional.mse_loss(by_hand(problem.train[0]), problem.train[1]).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            for p in by_hand.parameters():
+                if p.grad is not None:
+                    p -= 0.1 * p.grad
+    loss = nn.functional.mse_loss(by_hand(problem.train[0]), problem.train[1]).item()
+    assert training._values["loss"][-1][0] == pytest.approx(loss, rel=1e-5)
+    first, second = problem.model(1), problem.model(2)
+    assert not torch.equal(*(m.get_parameter("layer.weight") for m in (first, second)))
+    name = "features" if model is RandomFeatures else "first.weight"
+    assert torch.equal(first.state_dict()[name], second.state_dict()[name])
+
+
+def test_frozen_parameters_are_part_of_a_problems_digest(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\nfrom memgrad.problems import Problem\n"
+        "def problem(value=1.0):\n"
+        "    def make():\n"
+        "        layer = nn.Linear(2, 1)\n"
+        "        layer.bias.requires_grad_(False).fill_(value)\n"
+        "        return layer\n"
+        "    return Problem('p', (torch.eye(2), torch.ones(2, 1)), make, nn.functional.mse_loss)\n"
+    )
+    prints = set()
+    for value in ("1.0", "2.0"):
+        (tmp_path / value).mkdir()
+        place = tmp_path / value / "mine.py"
+        place.write_text(text.replace("value=1.0", "value=options"))
+        place.write_text("options = " + value + "\n" + place.read_text())
+        choice = ProblemChoice(f"{place}:problem")
+        prints.add(facts_about(choice, choice.load()).fingerprint)
+    assert len(prints) == 2
+
+
+def test_the_folder_of_a_problem_without_a_name_does_not_matter(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\nfrom memgrad.problems import Problem\n"
+        "def problem():\n"
+        "    pair = (torch.eye(2), torch.ones(2, 1))\n"
+        "    return Problem('p', pair, lambda: nn.Linear(2, 1), nn.functional.mse_loss)\n"
+    )
+    prints = set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(text)
+        for ending in ("", ":problem"):
+            choice = ProblemChoice(f"{tmp_path / name}/mine.py{ending}")
+            prints.add(facts_about(choice, choice.load()).fingerprint)
+    assert len(prints) == 1
+
+
+# --- optimizers of users ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["History", "Shrinking"])
+def test_a_run_whose_optimizer_keeps_lists_resumes_to_the_same_bits(name: str, folder: Path) -> None:
+    problem = problem_of(lambda: nn.Linear(3, 1))  # type: ignore[arg-type]
+    own = run(Recipe.read(f"own.py:{name}", {}, folder=folder))
+    whole = trained(problem, own)
+    begun = Training(problem, (own,))
+    for _ in range(13):
+        begun.step()
+    resumed = Training(problem, (own,), Checkpoint.from_bytes(begun.save()))
+    for _ in range(17):
+        resumed.step()
+    for p, q in zip(whole._program.parameters.values(), resumed._program.parameters.values(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_what_no_checkpoint_can_hold_is_said_and_training_goes_on(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = run(Recipe.read("own.py:Odd", {}, folder=folder))
+    events = list(Training(problem_of(lambda: nn.Linear(3, 1)), (own,)).events(save_every=0.0))  # type: ignore[arg-type]
+    assert isinstance(events[-1], Finished)
+    assert not any(isinstance(each, Saved) for each in events)
+    assert [r.message for r in caplog.records] == [
+        "No checkpoint: own.py:Odd keeps 'odd' in its state: set values cannot be kept in a checkpoint. If it is "
+        "stopped, this run starts again."
+    ]
+
+
+plain = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.text(max_size=3)
+nested = st.recursive(
+    plain,
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.tuples(inside, inside)
+        | st.dictionaries(st.text(max_size=2) | st.integers(0, 9), inside, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(nested)
+def test_nested_values_survive_json(value: object) -> None:
+    again = unpacked(json.loads(json.dumps(packed(value, []))), [])
+    assert again == value
+    assert repr(again) == repr(value)  # tuples stay tuples, and 1 is not 1.0
+
+
+def test_tensors_are_kept_beside_and_what_is_unknown_is_refused() -> None:
+    tensors: list[torch.Tensor] = []
+    text = json.dumps(packed({"a": [torch.ones(2), (torch.zeros(1), 3)]}, tensors))
+    again = unpacked(json.loads(text), tensors)
+    assert torch.equal(again["a"][0], torch.ones(2))
+    assert torch.equal(again["a"][1][0], torch.zeros(1))
+    with pytest.raises(UnsavableError, match="set values cannot be kept"):
+        packed([{1}], [])
+
+
+def test_an_option_that_depends_on_the_learning_rate_is_left_to_the_optimizer(folder: Path) -> None:
+    recipe = Recipe.read("own.py:Final", {}, folder=folder)
+    assert dict(recipe.options) == {"final_lr": None, "power": 0.5, "hook": None}
+    for lr in (1.0, 0.1, 0.001):
+        built = recipe.build([nn.Parameter(torch.zeros(1))], lr)
+        assert built.param_groups[0]["final_lr"] == pytest.approx(lr / 100)
+    assert Recipe.read("own.py:Final", {"final_lr": 0.25}, folder=folder)["final_lr"] == 0.25
+
+
+def test_a_module_that_the_user_works_on_is_part_of_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "worked_on").mkdir()
+    (tmp_path / "worked_on" / "__init__.py").touch()
+    place = tmp_path / "worked_on" / "mine.py"
+    place.write_text("import torch\n\nclass Mine(torch.optim.SGD):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    name = "worked_on.mine:Mine"
+    first = Recipe.read(name, {}, folder=tmp_path)
+    assert [own.label for own in first.code] == [name]
+    place.write_text("import torch\n\nclass Mine(torch.optim.SGD):\n    changed = True\n")
+    assert Recipe.read(name, {}, folder=tmp_path).to_dict() != first.to_dict()
+    assert Reference.parse("torch.optim:SGD").is_installed()
+    assert Reference.parse("no_such_package.module:Class").is_installed()
+
+
+# --- groups, grids, stores and tests ---------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_refused_does_not_take_its_neighbors_with_it() -> None:
+    facts = Facts("own", "f", 64, 16, 8, ("loss",), 1000)
+    too_much = Recipe.of("MemAdam", weight_decay="decay=4/t")
+    runs = [run(Recipe.of("MemSGD", memory="poly:2"), seed=seed) for seed in range(3)]
+    runs += [replace(run(too_much), lr=lr) for lr in (0.01, 0.25, 0.26)]  # of 4 lr, at the first step
+    sizes = {each.digest: len(group.runs) for group in run_groups(runs, facts, width=8) for each in group.runs}
+    assert [sizes[each.digest] for each in runs] == [5, 5, 5, 5, 5, 1]
+
+
+def test_a_grid_is_counted_before_it_is_made() -> None:
+    values = list(range(40))
+    grid = dict.fromkeys(("beta1", "beta2", "eps", "weight_decay", "clip", "momentum"), values)
+    method = {"optimizer": "AdamW", "lr": 1.0, "grid": grid}
+    with pytest.raises(ValueError, match=r"combinations are tried, got 4,096,000,000"):
+        Spec.of({"problem": "logistic", "steps": 5, "methods": [method]})
+
+
+def test_a_whole_chunk_of_another_version_is_refused_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(tmp_path)
+    with store.writing():
+        store.write(chunk_from([run_of("SGD", lr=0.1, seed=0)], lambda run, step: 1.0))
+    there = sorted(path.name for path in (tmp_path / "chunks").iterdir())
+    real = Run.from_dict
+    monkeypatch.setattr(chunks.Run, "from_dict", lambda data: real({**data, "from_the_future": 1}))
+    with pytest.raises(ValueError, match=r"is of another version of memgrad .*; use the version that wrote it"):
+        Store.open(tmp_path).digests()
+    assert sorted(path.name for path in (tmp_path / "chunks").iterdir()) == there
+
+
+def test_tiny_differences_have_a_p_value() -> None:
+    assert paired_p_value([1e-200, 2e-200, 3e-200], [0.0, 0.0, 0.0]) == pytest.approx(
+        paired_p_value([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    )
+    assert math.isfinite(paired_p_value([1e-300, -1e-300], [0.0, 0.0]))
