@@ -54,6 +54,16 @@ def test_an_archive_in_the_folder_is_read_where_it_lies(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.zip", "work"]
 
 
+def test_archives_that_cannot_be_opened_are_passed_over_and_named(tmp_path: Path) -> None:
+    (tmp_path / "a-half-download.zip").write_bytes(b"PK half")
+    with pytest.raises(FileNotFoundError, match=r"no file of .* is there.*cannot be opened: a-half-download\.zip"):
+        sources.from_folder(digits(), tmp_path, lambda *_: None)
+    with zipfile.ZipFile(tmp_path / "digits.zip", "w") as packed:
+        for name, data in GZ_FILES.items():
+            packed.writestr(name, data)
+    assert_digits(first(digits(), tmp_path / "work", tmp_path))
+
+
 def test_files_of_the_same_names_but_another_set_are_passed_over(tmp_path: Path) -> None:
     wrong = IDX_FILES | {"train-labels-idx1-ubyte": IDX_FILES["train-labels-idx1-ubyte"].replace(b"\x05", b"\x06")}
     write_files(tmp_path, wrong)
