@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,8 +113,13 @@ def chosen_engine(name: str, workers: int | None, address: str | None) -> Engine
     raise ValueError(f"the engine is local or ray, got {name!r}.")
 
 
-def check_outputs(*, table: Path | None = None, figure: Path | None = None) -> None:
-    """Refuse the name of a file to write, by its extension, before anything is computed."""
+def check_outputs(*, table: Path | None = None, figure: Path | None = None, text: Path | None = None) -> None:
+    """Refuse a file to write, by its extension and its folder, before anything is computed."""
+    for path in (each for each in (table, figure, text) if each is not None):
+        there = next(parent for parent in path.absolute().parents if parent.exists())  # missing folders are created
+        if path.is_dir() or not there.is_dir() or not os.access(there, os.W_OK):
+            why = "it is a folder" if path.is_dir() else f"{there} is not a folder in which you may write"
+            raise ValueError(f"{path} cannot be written: {why}; name another file.")
     if table is not None:
         from memgrad.tables import table_path
 

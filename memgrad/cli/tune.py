@@ -171,7 +171,7 @@ def tune(
     from memgrad.experiments.training.engines.engine import check_device
     from memgrad.files import written_whole
 
-    check_outputs(figure=out)
+    check_outputs(figure=out, text=repeat)
     rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
     limits = Budget(runs, budget)
     settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}

@@ -77,6 +77,8 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--nu", "0.5"), "finite nu > 1"),
         (("logistic", "--error-rate", "0"), "alpha to be a number in (0, 1), got alpha=0"),
         (("logistic", "--out", "race.doc"), "a figure is saved as"),
+        (("logistic", "--repeat", "flat.json/again.toml"), "flat.json is not a folder in which you may write"),
+        (("logistic", "--repeat", "."), ". cannot be written: it is a folder; name another file."),
         (("nothing.toml",), "No such file"),
     ],
 )
