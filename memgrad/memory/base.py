@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
-from memgrad.memory.kinds import Floats, as_step, as_steps, as_times, namespace_of, quietly
+from memgrad.memory.kinds import Floats, as_step, as_steps, as_times, is_traced, namespace_of, quietly
 from memgrad.memory.long_past import sum_the_past
 from memgrad.memory.passport import Passport, Progress, Statistics
 
@@ -215,6 +215,11 @@ class Memory(ABC):
             False
         """
         return False
+
+    @property
+    def _is_traced(self) -> bool:
+        """Whether JAX is tracing one of its numbers, so that its decays have no values yet."""
+        return any(map(is_traced, vars(self).values()))
 
     def to_dict(self) -> Data:
         """The memory as plain data, for checkpoints and TOML; `Memory.from_dict` reads it back.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, final
 
 from memgrad.memory.base import Memory
 from memgrad.memory.exponential import over_one_minus_exp
-from memgrad.memory.kinds import Floats, as_real
+from memgrad.memory.kinds import Floats, as_real, is_traced
 from memgrad.memory.long_past import WALKED, first_true
 from memgrad.memory.passport import Progress, Statistics
 
@@ -207,22 +207,32 @@ class Stretched(Memory):
     def __post_init__(self) -> None:
         alpha = as_real("Stretched memory", "alpha", self.alpha, "a finite exponent alpha > 0")
         h = as_real("Stretched memory", "h", self.h, "a finite time step h > 0")
-        if not 1e-300 < Floats.pow(h, alpha) < math.inf:
+        if not (is_traced(alpha) or is_traced(h) or 1e-300 < Floats.pow(h, alpha) < math.inf):
             raise ValueError(f"Stretched memory needs 1e-300 < h**alpha < inf, got h={h!r}, alpha={alpha!r}.")
         self._set(alpha=alpha, h=h)
 
-    def _exponents(self, k: Any, xp: Any) -> tuple[Any, Any]:
-        """t_{k+1}^alpha, and its difference from t_k^alpha without cancellation."""
+    def _exponents(self, k: Any, xp: Any) -> tuple[Any, Any, Any]:
+        """t_{k+1}^alpha, its share that t_k^alpha lacks, without cancellation, and whether it is negligible beside 1.
+
+        A negligible one is replaced by 1: m(t) is then t^alpha up to rounding, whose ratios do not depend on h, while
+        t^alpha itself may be 0 in single precision.
+        """
         newer = xp.pow((k + 1) * self.h, self.alpha)
-        return newer, newer * -xp.expm1(self.alpha * xp.log1p(-1 / (k + 1)))
+        is_tiny = newer <= 1e-20
+        # At k = 0 the logarithm of t_k/t_{k+1} is infinite, and so would be the derivative by alpha.
+        ratio = xp.where(k > 0, -1 / (k + 1), k * 0.0 - 0.5)
+        share = xp.where(k > 0, -xp.expm1(self.alpha * xp.log1p(ratio)), k * 0.0 + 1.0)
+        return xp.where(is_tiny, newer * 0.0 + 1.0, newer), share, is_tiny
 
     def _decay(self, k: Any, xp: Any) -> Any:
-        newer, difference = self._exponents(k, xp)
-        return xp.exp(-difference) * xp.expm1(-xp.pow(k * self.h, self.alpha)) / xp.expm1(-newer)
+        newer, share, is_tiny = self._exponents(k, xp)
+        b = xp.exp(-newer * share) * xp.expm1(-xp.pow(k * self.h, self.alpha)) / xp.expm1(-newer)
+        return 1.0 * xp.where(is_tiny, xp.pow(k / (k + 1), self.alpha), b)
 
     def _fresh(self, k: Any, xp: Any) -> Any:
-        newer, difference = self._exponents(k, xp)
-        return xp.expm1(-difference) / xp.expm1(-newer)
+        newer, share, is_tiny = self._exponents(k, xp)
+        # Times 1.0, because np.where turns a scalar into an array.
+        return 1.0 * xp.where(is_tiny, share, xp.expm1(-newer * share) / xp.expm1(-newer))
 
     def _m(self, t: Any, xp: Any) -> Any:
         return xp.expm1(xp.pow(t, self.alpha))

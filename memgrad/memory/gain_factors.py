@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from memgrad.kinds import as_number, number_form
-from memgrad.memory.kinds import Floats
+from memgrad.memory.kinds import Floats, is_traced
 
 if TYPE_CHECKING:
     from memgrad.memory.base import Memory
@@ -295,7 +295,7 @@ FACTORS: Mapping[str, Callable[..., Factor]] = {
 def remaining(k: Any, steps: float, power: float, xp: Any) -> Any:
     """(1 - k/steps)^power before the last step, and 0 after it."""
     share = xp.where(k < steps, 1.0 - k / steps, k * 0.0)
-    return share if power == 1 else xp.pow(share, power)
+    return share if not is_traced(power) and power == 1 else xp.pow(share, power)
 
 
 def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any:

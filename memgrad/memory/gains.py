@@ -11,7 +11,7 @@ import numpy as np
 
 from memgrad.kinds import is_real, number_form
 from memgrad.memory.gain_factors import Cold, Factor, Function, Power, Ramp, Sum
-from memgrad.memory.kinds import Floats, as_steps, namespace_of, quietly
+from memgrad.memory.kinds import Floats, as_steps, is_traced, namespace_of, quietly, without_jax
 
 if TYPE_CHECKING:
     from memgrad.memory.base import Memory
@@ -24,20 +24,25 @@ FAR = 10**9
 @final
 @dataclass(frozen=True)
 class Term:
-    """A number times factors: what precedes a memory in the text form of a mixture."""
+    """A number times factors: what precedes a memory in the text form of a mixture.
+
+    The number may be one that JAX is tracing, which is not checked.
+    """
 
     scale: float = 1.0
     factors: tuple[Factor, ...] = ()
 
     def __post_init__(self) -> None:
-        if not is_real(self.scale):
-            raise TypeError(
-                f"a gain is a number >= 0, a Gain or a function of k, got {self.scale!r} of type "
-                f"{type(self.scale).__name__}."
-            )
-        if not (math.isfinite(self.scale) and self.scale >= 0):
-            raise ValueError(f"a gain must be finite and >= 0, got {self.scale!r}.")
-        object.__setattr__(self, "scale", float(self.scale))
+        scale = without_jax(self.scale)
+        if not is_traced(scale):
+            if not is_real(scale):
+                raise TypeError(
+                    f"a gain is a number >= 0, a Gain or a function of k, got {scale!r} of type {type(scale).__name__}."
+                )
+            if not (math.isfinite(scale) and scale >= 0):
+                raise ValueError(f"a gain must be finite and >= 0, got {scale!r}.")
+            scale = float(scale)
+        object.__setattr__(self, "scale", scale)
         powers = sum(factor.exponent for factor in self.factors if isinstance(factor, Power))
         rest = sorted((f for f in self.factors if not isinstance(f, Power)), key=lambda f: (f.name, str(f)))
         object.__setattr__(self, "factors", (*([Power(powers)] if powers else []), *rest))
@@ -80,7 +85,7 @@ class Gain:
         scales: dict[tuple[Factor, ...], float] = {}
         for term in self.terms:
             scales[term.factors] = scales.get(term.factors, 0.0) + term.scale
-        terms = tuple(Term(scale, factors) for factors, scale in scales.items() if scale != 0)
+        terms = tuple(Term(scale, factors) for factors, scale in scales.items() if is_traced(scale) or scale != 0)
         object.__setattr__(self, "terms", terms or (Term(0.0),))
 
     @classmethod
@@ -155,23 +160,25 @@ class Gain:
         for term in self.terms:
             for factor in term.factors:
                 factor.check(memory)
+        if any(is_traced(term.scale) for term in self.terms):
+            return
         alone = [tuple(f for f in term.factors if not (f.needs_memory or f.is_code)) for term in self.terms]
         far = Gain(tuple(Term(term.scale, factors) for term, factors in zip(self.terms, alone, strict=True)))
         if not np.isfinite(far._at(float(FAR), Floats, memory)):
             raise ValueError(f"the gain {self} overflows within {FAR:.0e} steps; give a smaller exponent or number.")
-        if not memory.is_code:
+        if not (memory.is_code or memory._is_traced):
             self(0, memory)
 
     @property
     def fixed(self) -> float | None:
-        """Its value if it is the same at every step, otherwise `None`.
+        """Its value if it is known and the same at every step, otherwise `None`; one that JAX is tracing is not known.
 
         Example:
             >>> Gain.constant(5).fixed, Gain.power(1).fixed
             (5.0, None)
         """
         only = self.terms[0]
-        return only.scale if len(self.terms) == 1 and not only.factors else None
+        return only.scale if len(self.terms) == 1 and not (only.factors or is_traced(only.scale)) else None
 
     @property
     def is_code(self) -> bool:
@@ -188,8 +195,11 @@ class Gain:
     @overload
     def __mul__(self, other: Memory | Mixture) -> Mixture: ...
     def __mul__(self, other: Any) -> Any:
+        other = without_jax(other)
         if isinstance(other, int | float | np.integer | np.floating):
-            other = Gain.constant(float(other))
+            other = float(other)
+        if isinstance(other, float) or is_traced(other):
+            other = Gain.constant(other)
         if not isinstance(other, Gain):
             return NotImplemented  # the memory or the mixture multiplies
         pairs = [(a, b) for a in self.terms for b in other.terms]

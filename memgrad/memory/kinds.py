@@ -123,17 +123,28 @@ def as_times(name: str, t: Any, *, positive: bool = False) -> Any:
     return t * 1.0
 
 
+def is_traced(value: Any) -> bool:
+    """Whether JAX is tracing a number, which then has no value to check. JAX is not imported for it."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def without_jax(value: Any) -> Any:
+    """A scalar JAX array as the Python number that it holds; anything else, and a traced number, as it is."""
+    is_jax = hasattr(value, "__jax_array__") or type(value).__module__.split(".")[0] in ("jax", "jaxlib")
+    return value.item() if is_jax and not is_traced(value) and value.ndim == 0 else value
+
+
 def as_real(owner: str, name: str, value: Any, rule: str, *, below: float = math.inf) -> Any:
     """A real parameter as a float, or an error that names its owner, the `rule` 0 < value < `below`, and the value.
 
     A scalar JAX array becomes a float like any other; one that is being traced has no value to check, and is kept.
     """
-    if hasattr(value, "__jax_array__") or type(value).__module__.split(".")[0] in ("jax", "jaxlib"):
-        if isinstance(value, sys.modules["jax"].core.Tracer):
-            return value
-        if value.ndim:
-            raise TypeError(f"{owner} needs one number {name}, got an array of shape {value.shape}; jax.vmap over it.")
-        value = value.item()
+    if is_traced(value):
+        return value
+    value = without_jax(value)
+    if type(value).__module__.split(".")[0] in ("jax", "jaxlib"):
+        raise TypeError(f"{owner} needs one number {name}, got an array of shape {value.shape}; jax.vmap over it.")
     if not is_real(value):
         raise TypeError(f"{owner} needs a real number {name}, got {name}={value!r} of type {type(value).__name__}.")
     if not (0 < value < below and value <= sys.float_info.max):

@@ -12,7 +12,7 @@ import numpy as np
 from memgrad.memory.base import Memory
 from memgrad.memory.custom import FromDecays
 from memgrad.memory.gain_factors import entries, remaining
-from memgrad.memory.kinds import as_real
+from memgrad.memory.kinds import as_real, is_traced, namespace_of
 
 
 @final
@@ -52,14 +52,16 @@ class Aged(Memory):
         self._set(age=as_real(who, "age", self.age, "a finite mean age > 0"))
         if (self.to is None) != (self.end is None):
             raise ValueError(f"{who} takes both to and end, or neither, got to={self.to!r}, end={self.end!r}.")
-        if self.start != 0 or isinstance(self.start, bool):
+        if is_traced(self.start) or self.start != 0 or isinstance(self.start, bool):
             self._set(start=as_real(who, "start", self.start, "a finite start >= 0"))
         if self.to is None or self.end is None:
-            if self.start:
+            if is_traced(self.start) or self.start:
                 raise ValueError(f"{who} takes start only together with to and end, got start={self.start!r}.")
             return
         self._set(to=as_real(who, "to", self.to, "a finite mean age to > 0"))
         self._set(end=as_real(who, "end", self.end, "a finite step end > 0"))
+        if any(map(is_traced, (self.age, self.to, self.start, self.end))):
+            return
         if not self.end > self.start:
             raise ValueError(f"{who} needs start < end, got start={self.start!r}, end={self.end!r}.")
         if not self._slope < 1:
@@ -94,8 +96,9 @@ def from_age(
     age: float | Iterable[float] | Callable[[Any], Any], *, to: float | None, start: float, end: float | None
 ) -> Memory:
     """The memory with given mean ages; see `Memory.from_age`."""
-    if not callable(age) and not isinstance(age, Iterable):
-        return Aged(age, to=to, start=start, end=end)
+    # The type of arrays, and of numbers that JAX is tracing, is iterable, although those of dimension 0 are not.
+    if getattr(age, "ndim", None) == 0 or not (callable(age) or isinstance(age, Iterable)):
+        return Aged(age, to=to, start=start, end=end)  # type: ignore[arg-type]  # one number
     if to is not None or end is not None or start:
         raise ValueError("Memory.from_age takes to, start and end with a single age, not with the ages of all steps.")
     if callable(age):
@@ -147,7 +150,7 @@ class Cooled(Memory):
         who = "a cooled memory"
         p = as_real(who, "p", self.p, "a finite degree p > 0")
         steps = as_real(who, "steps", self.steps, "a finite number of steps >= 1")
-        if not steps >= 1:
+        if not (is_traced(steps) or steps >= 1):
             raise ValueError(f"{who} needs a finite number of steps >= 1, got steps={self.steps!r}.")
         self._set(p=p, steps=steps, power=as_real(who, "power", self.power, "a finite power > 0"))
 
@@ -185,7 +188,7 @@ class RampedExponential(Memory):
     beta: float
     start: float = field(kw_only=True)
     steps: float = field(kw_only=True)
-    _logs: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _logs: Any = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "expramp"
     example: ClassVar[str] = "expramp:0.9999,0.9,1000"
@@ -196,7 +199,11 @@ class RampedExponential(Memory):
         beta = as_real(who, "beta", self.beta, "0 < beta < 1", below=1.0)
         start = as_real(who, "start", self.start, "0 < start < 1", below=1.0)
         steps = as_real(who, "steps", self.steps, "an integer number of steps >= 1")
-        if start > beta:
+        if is_traced(steps):
+            raise TypeError(
+                f"{who} keeps a number per step, so steps must be known and not traced, got steps={steps!r}."
+            )
+        if not (is_traced(start) or is_traced(beta)) and start > beta:
             raise ValueError(f"{who} needs start <= beta, got start={start!r}, beta={beta!r}.")
         if steps != math.floor(steps):
             raise ValueError(f"{who} needs an integer number of steps >= 1, got steps={self.steps!r}.")
@@ -206,10 +213,17 @@ class RampedExponential(Memory):
     def _log_beta(self, k: Any, xp: Any) -> Any:
         share = (k + 1.0) / self.steps
         share = xp.where(share < 1, share, share * 0.0 + 1.0)
-        return 1 / ((1 - share) / math.log(self.start) + share / math.log(self.beta))
+        return 1 / ((1 - share) / _log(self.start) + share / _log(self.beta))
 
-    def _summed_logs(self) -> tuple[float, ...]:
-        """The logarithms of beta_0 ... beta_k over the ramp, until the product is negligible compared with 1."""
+    def _summed_logs(self) -> Any:
+        """The logarithms of beta_0 ... beta_k over the ramp, until the product is negligible compared with 1.
+
+        If JAX is tracing a decay, no one knows when that is, and they are summed to the end of the ramp.
+        """
+        traced = next((number for number in (self.beta, self.start) if is_traced(number)), None)
+        if traced is not None:
+            xp = namespace_of(traced)
+            return xp.cumsum(self._log_beta(xp.arange(self.steps), xp))
         longest = min(self.steps, 1 + 40 / -math.log(self.beta))
         logs = np.cumsum(self._log_beta(np.arange(longest), np))
         return tuple(logs[: 1 + np.count_nonzero(logs >= -40)].tolist())
@@ -218,7 +232,7 @@ class RampedExponential(Memory):
         logs = self._logs
         last = len(logs) - 1
         inside = entries(logs, xp.where(k < last, k, k * 0.0 + last), logs[-1], xp)
-        return inside + xp.where(k > last, k - last, k * 0.0) * math.log(self.beta)
+        return inside + xp.where(k > last, k - last, k * 0.0) * _log(self.beta)
 
     def _cold(self, k: Any, xp: Any) -> Any:
         return -xp.expm1(self._log_product(k, xp))
@@ -230,3 +244,8 @@ class RampedExponential(Memory):
     def _fresh(self, k: Any, xp: Any) -> Any:
         # Both are the same at k = 0, except for the rounding of a table in single precision.
         return 1.0 * xp.where(k > 0, -xp.expm1(self._log_beta(k, xp)) / self._cold(k, xp), k * 0.0 + 1.0)
+
+
+def _log(number: Any) -> Any:
+    """The logarithm of a number that JAX may be tracing."""
+    return namespace_of(number).log(number)

@@ -36,7 +36,12 @@ def rounded_decay(fresh: float, dtype: torch.dtype) -> float | None:
         return None
     if dtype is torch.float32:  # the common case; a tensor would take ten times as long
         return _FLOAT32.unpack(_FLOAT32.pack(1 - fresh))[0]  # type: ignore[no-any-return]  # struct is not typed
-    return torch.tensor(1 - fresh, dtype=dtype).item()
+    return torch.tensor(1 - fresh, dtype=dtype, device="cpu").item()
+
+
+def _in_precision_of(u: Tensors, g: Tensors) -> Tensors:
+    """The gradients g in the precision of the averages u, which may differ between the averages of a parameter."""
+    return [b if b.dtype is a.dtype else b.to(a.dtype) for a, b in zip(u, g, strict=True)]
 
 
 class Single:
@@ -83,13 +88,13 @@ class Single:
     @staticmethod
     def lerp_(u: Tensors, g: Tensors, weight: Scalar) -> None:
         """Let u += weight (g - u)."""
-        for a, b in zip(u, g, strict=True):
+        for a, b in zip(u, _in_precision_of(u, g), strict=True):
             a.lerp_(b, weight.to(a.dtype) if isinstance(weight, Tensor) else weight)
 
     @staticmethod
     def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None:
         """Let v += weight (g^2 - v)."""
-        for a, b in zip(v, g, strict=True):
+        for a, b in zip(v, _in_precision_of(v, g), strict=True):
             if isinstance(weight, Tensor):
                 a.lerp_(b * b, weight.to(a.dtype))
             elif (decay := rounded_decay(weight, a.dtype)) is not None:
@@ -148,13 +153,15 @@ class Foreach(Single):
         if isinstance(weight, Tensor):
             Single.lerp_(u, g, weight)
         else:
-            torch._foreach_lerp_(u, g, weight)
+            torch._foreach_lerp_(u, _in_precision_of(u, g), weight)
 
     @staticmethod
     def lerp_square_(v: Tensors, g: Tensors, weight: Scalar) -> None:
         if isinstance(weight, Tensor):
             Single.lerp_square_(v, g, weight)
-        elif (decay := rounded_decay(weight, v[0].dtype)) is not None:
+            return
+        g = _in_precision_of(v, g)
+        if (decay := rounded_decay(weight, v[0].dtype)) is not None:
             torch._foreach_mul_(v, decay)
             torch._foreach_addcmul_(v, g, g, 1 - decay)
         else:

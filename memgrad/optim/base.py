@@ -14,13 +14,24 @@ from torch.optim.optimizer import Optimizer, ParamsT
 from memgrad.memory import Memory, Mixture
 from memgrad.optim import checkpoints, kernels, options
 from memgrad.optim.arithmetic import Arithmetic, Foreach, Scalar, Single, Tensors
-from memgrad.optim.buckets import Bucket, Counters, as_plain_tensors, counter, is_capturing
+from memgrad.optim.buckets import (
+    NO_WEIGHTS,
+    Bucket,
+    Counters,
+    Step,
+    Weights,
+    as_plain_tensors,
+    counter,
+    is_capturing,
+)
 from memgrad.optim.compiled import Compiler
 from memgrad.optim.kernel_guards import Inspector, are_plain, fits_widened
 from memgrad.optim.kernels import Pull
 from memgrad.optim.options import Group
 from memgrad.optim.recall import Recall, is_its_text, memory_of, recall_of
 from memgrad.optim.workspace import Workspace
+
+State = dict[str, Any]
 
 MANY_MEMORIES = 100
 
@@ -107,9 +118,8 @@ class MemoryOptimizer(Optimizer):
         text = str(memory)
         # Here and not in the step, which torch.compile traces. It refuses a mixture of too many parts.
         recall = {text: recall_of(memory)} if name in self.mixtures else {}
-        if len(self._memories) > MANY_MEMORIES:  # a schedule of memories must not accumulate them
-            self._memories = {known: each for known, each in self._memories.items() if not is_its_text(each)}
-            self._recalls = {known: each for known, each in self._recalls.items() if known in self._memories}
+        if len(self._memories) > MANY_MEMORIES + len(self.memories) * len(self.param_groups):
+            self._forget_unused_memories(group)
         if self._memories.setdefault(text, memory) != memory:
             raise ValueError(
                 f"{type(self).__name__} got two memories with the text form {text!r}; name their functions differently."
@@ -117,6 +127,16 @@ class MemoryOptimizer(Optimizer):
         self._recalls.update(recall)
         group[name] = text
         return memory
+
+    def _forget_unused_memories(self, group: Group) -> None:
+        """Forget memories that are in no group and can be read again: a schedule of memories must not accumulate them.
+
+        `group` may not be one of the optimizer's groups yet.
+        """
+        used = [each.get(name) for each in (*self.param_groups, group) for name in self.memories]
+        kept = {text: each for text, each in self._memories.items() if text in used or not is_its_text(each)}
+        self._memories = kept
+        self._recalls = {text: each for text, each in self._recalls.items() if text in kept}
 
     def _state_dtype(self, group: Group, like: Tensor | None = None) -> torch.dtype | None:
         """The dtype of the state of a tensor such as `like`, real or complex; None means that of the tensor itself."""
@@ -140,8 +160,12 @@ class MemoryOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
-            # All tensors are inspected before the first is changed, so that an error leaves no step half done.
-            steps = [step for group in self.param_groups for step in self._inspected(group)]
+            # All tensors are inspected, and all weights and gains computed, before the first tensor is changed, so that
+            # an error leaves no step half done.
+            changed: list[tuple[Tensor, State]] = []
+            steps = [step for group in self.param_groups for step in self._inspected(group, changed)]
+            for p, state in changed:
+                self.state[p] = state
             for bucket, group, fits in steps:
                 if group["differentiable"]:
                     with torch.enable_grad():
@@ -150,12 +174,15 @@ class MemoryOptimizer(Optimizer):
                     self._take(bucket, group, fits)
         return loss
 
-    def _inspected(self, group: Group) -> list[tuple[Bucket, Group, bool]]:
-        """The group's buckets, and whether the fused kernels may be used on their tensors."""
+    def _inspected(self, group: Group, changed: list[tuple[Tensor, State]]) -> list[tuple[Bucket, Group, bool]]:
+        """The group's buckets, and whether the fused kernels may be used on their tensors.
+
+        The states that the step needs, and `self.state` does not hold yet, are appended to `changed`.
+        """
         self._look_up(group)
         who, names, inspect = type(self).__name__, self._buffer_names(group), self._inspector.inspect
         found = []
-        for place, bucket in enumerate(self._buckets(group, names)):
+        for place, bucket in enumerate(self._buckets(group, names, changed)):
             if not bucket.x[0].is_cpu:
                 self._refuse_capture_of_counts()
             if type(group.get("weight_decay")) is str and type(bucket.k) is int:
@@ -172,10 +199,10 @@ class MemoryOptimizer(Optimizer):
         if options.lacks_peak(group):
             options.complete_decay(type(self).__name__, group)
 
-    def _buckets(self, group: Group, names: Sequence[str]) -> Iterable[Bucket]:
+    def _buckets(self, group: Group, names: Sequence[str], changed: list[tuple[Tensor, State]]) -> Iterable[Bucket]:
         """The parameters of the group that have a gradient, in buckets of those that take the same step."""
-        lots: dict[Any, tuple[Tensors, Tensors, list[dict[str, Any]]]] = {}
-        states = self.state
+        lots: dict[Any, tuple[Tensors, Tensors, list[State]]] = {}
+        state_of = self.state.get
         marker = names[-1] if names else "step"  # a state lacks buffers if there was no memory before
         complete = 1 + len(names)
         tensor_steps = bool(group["capturable"] or torch.compiler.is_compiling())
@@ -186,17 +213,19 @@ class MemoryOptimizer(Optimizer):
             g = p.grad
             if g is None:
                 continue
-            state = states[p]
+            state: State = state_of(p) or {}
             begins: tuple[str, ...] = ()
             if marker not in state:
-                begins = self._begin(state, p, group)
-            if len(state) > complete:  # a memory that is used again later must not continue from an outdated average
-                for name in self.buffers:
-                    if name not in names:
-                        state.pop(name, None)
+                state, begins = self._begun(state, p, group)
+                changed.append((p, state))
+            if len(state) > complete and (outdated := self._outdated(state, names)):
+                state = {name: value for name, value in state.items() if name not in outdated}
+                changed.append((p, state))
             k = state["step"]
             if (type(k) is int) is tensor_steps:
-                k = state["step"] = counter(k, p, as_tensor=tensor_steps)
+                k = counter(k, p, as_tensor=tensor_steps)
+                state = {**state, "step": k}
+                changed.append((p, state))
             mark = k if not tensor_steps else id(p) if alone else self._counters.mark(k)
             sort = (mark, p.dtype, p.is_cpu or p.device, type(p), begins)
             if sort != last:  # usually a parameter is of the same sort as the previous one
@@ -205,27 +234,39 @@ class MemoryOptimizer(Optimizer):
             x.append(p)
             gradients.append(g)
             kept.append(state)
-        return [
-            Bucket(kept[0]["step"], x, gradients, tuple([[s[name] for s in kept] for name in names]), kept, sort[-1])
-            for sort, (x, gradients, kept) in lots.items()
-        ]
+        buckets = []
+        for (*_, begins), (x, gradients, kept) in lots.items():
+            k = kept[0]["step"]
+            # A count in a tensor is converted first, and nothing that depends on its value can be refused.
+            weights = self._weights(k, begins, group) if type(k) is int else NO_WEIGHTS
+            buffers = tuple([[s[name] for s in kept] for name in names])
+            buckets.append(Bucket(k, x, gradients, buffers, kept, begins, weights))
+        return buckets
 
     def _buffer_names(self, group: Group) -> Sequence[str]:
         return self.buffers
 
-    def _begin(self, state: dict[str, Any], p: Tensor, group: Group) -> tuple[str, ...]:
-        """Initialize the state for a first step, or a first one with a memory; return what is new after other steps."""
+    def _outdated(self, state: State, names: Sequence[str]) -> list[str]:
+        """The averages of earlier memories: one that is used again later must not continue from them."""
+        return [name for name in self.buffers if name in state and name not in names]
+
+    def _begun(self, state: State, p: Tensor, group: Group) -> tuple[State, tuple[str, ...]]:
+        """The state for a first step, or a first one with a memory; and which buffers are new after other steps."""
         if not p.is_cpu:  # tensors made during a capture get their values only when the graph is replayed
             self._refuse_capture_of_counts()
         counted = "step" in state
         if not counted and type(group.get("weight_decay")) is str and isinstance(group["lr"], float):
             options.refuse_to_overshoot(type(self).__name__, group, 0, group["lr"])  # a count in a tensor is not read
-        state.setdefault("step", 0)
+        names = self._buffer_names(group)
+        new = tuple(name for name in names if name not in state)
+        old = {name: state[name] for name in names if name in state}
         dtype = self._state_dtype(group, p)
-        new = tuple(name for name in self._buffer_names(group) if name not in state)
+        if old and group["state_dtype"] is None:
+            dtype = next(iter(old.values())).dtype  # a checkpoint's may differ from the parameter's
+        begun = {"step": 0, **state, **{name: average.to(dtype) for name, average in old.items()}}
         for name in new:
-            state[name] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
-        return new if counted else ()
+            begun[name] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
+        return begun, new if counted else ()
 
     def _refuse_capture_of_counts(self) -> None:
         """Refuse to record a CUDA graph of steps whose count k is a Python int, as torch does for Adam."""
@@ -246,7 +287,8 @@ class MemoryOptimizer(Optimizer):
                 g=[g if g.dtype is t.dtype else g.to(t.dtype) for g, t in zip(local.g, kept, strict=True)]
             )
             if isinstance(local.k, Tensor):
-                local = local._replace(k=local.k.to(torch.float32 if local.k.device.type == "mps" else torch.float64))
+                k = local.k.to(torch.float32 if local.k.device.type == "mps" else torch.float64)
+                local = local._replace(k=k, weights=self._weights(k, local.begins, group))
             self._update(Foreach if self._uses_foreach(local, group) else Single, local, group)
         if group["differentiable"]:
             for i, state in enumerate(bucket.states):
@@ -280,6 +322,10 @@ class MemoryOptimizer(Optimizer):
         # As in torch: on a CPU, foreach saves less time on calls than it loses to cache misses.
         return bucket.x[0].device.type != "cpu" and not group["differentiable"] and are_plain(bucket)
 
+    def _weights(self, k: Step, begins: tuple[str, ...], group: Group) -> Weights:
+        """What the rule needs of the memories at count k, where the buffers `begins` are new."""
+        return NO_WEIGHTS
+
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
         """The rule: one step of all parameters `bucket.x`, from their gradients, at count `bucket.k`."""
         raise NotImplementedError
@@ -307,19 +353,25 @@ class MemoryOptimizer(Optimizer):
         return self._recalls[text]
 
     @staticmethod
-    def _fresh(memory: Memory, buffer: str, bucket: Bucket) -> Scalar:
+    def _fresh(memory: Memory, buffer: str, k: Step, begins: tuple[str, ...]) -> Scalar:
         """The weight 1 - b_k of the newest gradient; 1 for an average that begins after other steps."""
-        if buffer in bucket.begins:
-            return torch.ones_like(bucket.k) if isinstance(bucket.k, Tensor) else 1.0
-        return memory.fresh(bucket.k)
+        if buffer in begins:
+            return torch.ones_like(k) if isinstance(k, Tensor) else 1.0
+        return memory.fresh(k)
 
-    def _pulls(self, recall: Recall, bucket: Bucket) -> list[Pull]:
-        """The gain and the fresh weight of each average of a mixture at this step, for kernels."""
-        gains = recall.gains(bucket.k)
-        return [
-            Pull(float(gain), float(self._fresh(part.memory, name, bucket)))
-            for gain, part, name in zip(gains, recall.parts, recall.names, strict=True)
+    def _weights_of(
+        self, recall: Recall, k: Step, begins: tuple[str, ...], second_fresh: Scalar = 1.0, root: Scalar = 1.0
+    ) -> Weights:
+        """The weights and gains of averages at count k, with those of the second memory, if there is one."""
+        fresh = [
+            self._fresh(part.memory, name, k, begins) for part, name in zip(recall.parts, recall.names, strict=True)
         ]
+        return Weights(tuple(fresh), tuple(recall.gains(k)), recall.instant_gain(k), second_fresh, root)
+
+    @staticmethod
+    def _pulls(weights: Weights) -> list[Pull]:
+        """The gain and the fresh weight of each average of a mixture at this step, for kernels."""
+        return [Pull(float(gain), float(fresh)) for gain, fresh in zip(weights.gains, weights.fresh, strict=True)]
 
     def _with_weight_decay(self, do: Arithmetic, bucket: Bucket, group: Group) -> Tensors:
         """The gradients to descend: negated if maximizing, plus the L2 term. Decoupled decay shrinks x instead."""

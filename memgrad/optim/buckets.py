@@ -10,11 +10,29 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from memgrad.optim.arithmetic import Tensors
+from memgrad.optim.arithmetic import Scalar, Tensors
 
 Step = int | Tensor
 
 PLAIN_TYPES = (Tensor, torch.nn.Parameter)
+
+
+class Weights(NamedTuple):
+    """What a step at count k needs of the memories: all that may fail, so that it is computed before any change."""
+
+    fresh: tuple[Scalar, ...] = ()
+    """The weight $1 - b_k$ of the newest gradient in each average of gradients."""
+    gains: tuple[Scalar, ...] = ()
+    """The gain of each average."""
+    instant: Scalar = 0.0
+    """The gain of the newest gradient."""
+    second_fresh: Scalar = 1.0
+    """The weight of the newest square in the average of squares."""
+    root: Scalar = 1.0
+    """The square root of the gain of the second memory, by which the root of the average is multiplied."""
+
+
+NO_WEIGHTS = Weights()
 
 
 class Bucket(NamedTuple):
@@ -27,6 +45,7 @@ class Bucket(NamedTuple):
     states: list[dict[str, Any]]
     begins: tuple[str, ...]
     """Buffers that are new although earlier steps were counted, so that $b_k$ does not apply to them."""
+    weights: Weights = NO_WEIGHTS
 
 
 def counter(k: Step, p: Tensor, *, as_tensor: bool) -> Step:

@@ -31,7 +31,8 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
             with `lr_decay` or an initial sum above 0, and an SGD with dampening before every parameter has taken a
             step, because SGD does not dampen the first gradient.
         steps: The number of steps taken so far, for SGD, which does not count them: a memory that is chosen later
-            continues from there. By default the number of steps that its momentum remembers.
+            continues from there. By default the number of steps that its momentum remembers. Refused for the others,
+            which count their own.
 
     Example:
         >>> import torch
@@ -50,6 +51,8 @@ def from_torch(optimizer: Optimizer, *, steps: int | None = None) -> MemSGD | Me
         raise TypeError(f"from_torch reads torch.optim's {', '.join(_STATES)}, got {type(optimizer).__qualname__}.")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
         raise ValueError(f"from_torch needs an integer steps >= 0, got steps={steps!r}.")
+    if steps is not None and name != "SGD":
+        raise ValueError(f"from_torch takes steps for SGD only; {name} counts its own, got steps={steps!r}.")
     groups = [_group(name, group) for group in optimizer.param_groups]
     ours: MemSGD | MemAdam = MemSGD(groups) if name == "SGD" else MemAdam(groups)
     for group in optimizer.param_groups:
@@ -108,18 +111,18 @@ def _refuse_to_dampen_the_first(group: Group, index: int) -> None:
 
 def _sgd_memory(group: Group) -> str:
     """The mixture of SGD; where it dampens, from the second gradient on."""
-    beta, gain = group["momentum"], 1 - group["dampening"]
+    beta, gain = float(group["momentum"]), 1 - float(group["dampening"])  # plain numbers, which are written as text
     if not beta:
         return "inst"
     return f"inst + {beta!r}*sum*exp:{beta!r}" if group["nesterov"] else f"{gain!r}*sum*exp:{beta!r}"
 
 
 def _sgd_state(state: State, group: Group, steps: int | None) -> State:
-    beta, dampening, buffer = group["momentum"], group["dampening"], state.get("momentum_buffer")
-    if buffer is None:
+    beta, dampening, buffer = float(group["momentum"]), float(group["dampening"]), state.get("momentum_buffer")
+    if buffer is None or not beta:  # without momentum SGD does not use the buffer of earlier steps
         return {"step": steps or 0}
     # After this many steps an exponential memory has forgotten its start: up to rounding, its decay is the momentum.
-    forgotten = math.ceil(-40 / math.log(beta)) if beta else 0
+    forgotten = math.ceil(-40 / math.log(beta))
     # A first gradient that was not dampened has another weight than the others, until it is forgotten.
     t = steps if steps and not dampening else max(steps or 0, forgotten)
     return {"step": t, "average": buffer * ((1 - beta) / (1 - beta**t) / (1 - dampening))}

@@ -10,9 +10,9 @@ from torch.optim.optimizer import ParamsT
 
 from memgrad.memory import Exponential, Gain, Instantaneous, Memory, Mixture, Part, Polynomial
 from memgrad.optim import kernels, options
-from memgrad.optim.arithmetic import Arithmetic, Scalar, rounded_decay
+from memgrad.optim.arithmetic import Arithmetic, rounded_decay
 from memgrad.optim.base import MemoryOptimizer
-from memgrad.optim.buckets import Bucket, Step
+from memgrad.optim.buckets import Bucket, Step, Weights
 from memgrad.optim.options import Group, given
 from memgrad.optim.recall import AVERAGES, NEWEST, Recall
 
@@ -112,57 +112,53 @@ class MemAdam(MemoryOptimizer):
         # `inst` is kept like an average that forgets everything: no kernel divides a plain gradient.
         return recall if recall.names or not recall.is_memory else _FORGETFUL
 
-    def _second_fresh(self, group: Group, bucket: Bucket) -> Scalar:
-        second = self._memories[group["second_memory"]]
+    def _weights(self, k: Step, begins: tuple[str, ...], group: Group) -> Weights:
+        second, recall = self._memories[group["second_memory"]], self._recall(group)
         memory = second.parts[0].memory if isinstance(second, Mixture) else second
-        return self._fresh(memory, "square_average", bucket)
-
-    def _root(self, group: Group, k: Step) -> Scalar:
-        """The square root of the gain of the second memory, by which the root of the average is multiplied."""
-        second = self._memories[group["second_memory"]]
-        return second.gain(k) ** 0.5 if isinstance(second, Mixture) else 1.0
+        root = second.gain(k) ** 0.5 if isinstance(second, Mixture) else 1.0
+        return self._weights_of(recall, k, begins, self._fresh(memory, "square_average", k, begins), root)
 
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
-        recall = self._recall(group)
+        recall, weights = self._recall(group), bucket.weights
         g = self._with_weight_decay(do, bucket, group)
         v, *averages = bucket.buffers
-        for part, name, u in zip(recall.parts, recall.names, averages, strict=True):
-            do.lerp_(u, g, self._fresh(part.memory, name, bucket))
-        do.lerp_square_(v, g, self._second_fresh(group, bucket))
+        for u, fresh in zip(averages, weights.fresh, strict=True):
+            do.lerp_(u, g, fresh)
+        do.lerp_square_(v, g, weights.second_fresh)
         if recall.is_memory:
             (step,) = averages
         else:
-            terms = list(zip(averages, recall.gains(bucket.k), strict=True))
+            terms = list(zip(averages, weights.gains, strict=True))
             if recall.instant is not None:
-                terms.append((g, recall.instant_gain(bucket.k)))
+                terms.append((g, weights.instant))
             step = do.combined(terms)
-        root = self._root(group, bucket.k)  # n/(root sqrt(v) + eps) is n/root over sqrt(v) + eps/root
+        root = weights.root  # n/(root sqrt(v) + eps) is n/root over sqrt(v) + eps/root
         do.add_quotient_(bucket.x, step, v, group["eps"] / root, -self._lr(group) / root)
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        recall, dtype = self._recall(group), bucket.x[0].dtype
+        recall, weights, dtype = self._recall(group), bucket.weights, bucket.x[0].dtype
         k, lr = int(bucket.k), float(self._lr(group))
         l2, shrink = self._decays(group, k, lr)
         if not recall.parts or (l2 and not recall.is_memory):
             return False  # each average of a mixture takes its own step, from which the L2 term would be missing
-        second_decay = rounded_decay(self._second_fresh(group, bucket), dtype)  # type: ignore[arg-type]  # k is an int
+        second_decay = rounded_decay(weights.second_fresh, dtype)  # type: ignore[arg-type]  # k is an int
         if second_decay is None:
             return False
-        root = float(self._root(group, k))
+        root = float(weights.root)
         lr, eps = lr / root, group["eps"] / root
         if not recall.is_memory:
             return kernels.adam_of_mixture(
                 bucket,
-                self._pulls(recall, bucket),
+                self._pulls(weights),
                 self._workspace,
-                instant=float(recall.instant_gain(k)),
+                instant=float(weights.instant),
                 lr=lr,
                 second_decay=second_decay,
                 eps=eps,
                 shrink=shrink,
                 maximize=group["maximize"],
             )
-        decay = rounded_decay(self._fresh(recall.parts[0].memory, "average", bucket), dtype)  # type: ignore[arg-type]  # k is an int
+        decay = rounded_decay(weights.fresh[0], dtype)  # type: ignore[arg-type]  # k is an int
         if decay is None or (shrink and not lr):
             return False  # the kernel multiplies its weight decay by the learning rate
         v, u = bucket.buffers

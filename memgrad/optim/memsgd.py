@@ -12,7 +12,7 @@ from memgrad.memory import Memory, Mixture, Polynomial
 from memgrad.optim import kernels
 from memgrad.optim.arithmetic import Arithmetic, rounded_decay
 from memgrad.optim.base import MemoryOptimizer
-from memgrad.optim.buckets import Bucket
+from memgrad.optim.buckets import Bucket, Step, Weights
 from memgrad.optim.options import Group, given
 from memgrad.optim.recall import AVERAGES
 
@@ -94,17 +94,20 @@ class MemSGD(MemoryOptimizer):
     def _buffer_names(self, group: Group) -> tuple[str, ...]:
         return self._recall(group).names
 
+    def _weights(self, k: Step, begins: tuple[str, ...], group: Group) -> Weights:
+        return self._weights_of(self._recall(group), k, begins)
+
     def _update(self, do: Arithmetic, bucket: Bucket, group: Group) -> None:
-        k, lr, recall = bucket.k, self._lr(group), self._recall(group)
+        lr, weights = self._lr(group), bucket.weights
         g = self._with_weight_decay(do, bucket, group)
-        for part, name, u, gain in zip(recall.parts, recall.names, bucket.buffers, recall.gains(k), strict=True):
-            do.lerp_(u, g, self._fresh(part.memory, name, bucket))
+        for u, fresh, gain in zip(bucket.buffers, weights.fresh, weights.gains, strict=True):
+            do.lerp_(u, g, fresh)
             do.add_(bucket.x, u, -lr * gain)
-        if recall.instant is not None:
-            do.add_(bucket.x, g, -lr * recall.instant_gain(k))
+        if self._recall(group).instant is not None:
+            do.add_(bucket.x, g, -lr * weights.instant)
 
     def _fused_update(self, bucket: Bucket, group: Group) -> bool:
-        k, recall = int(bucket.k), self._recall(group)
+        recall, weights = self._recall(group), bucket.weights
         if type(group["weight_decay"]) is str:
             return False
         shrinks = group["decoupled_weight_decay"] and group["weight_decay"]
@@ -112,10 +115,9 @@ class MemSGD(MemoryOptimizer):
             return False  # the kernel has no such decay; the L2 term of a second call would see changed parameters
         lr, weight_decay, maximize = float(self._lr(group)), group["weight_decay"], group["maximize"]
         if not recall.is_memory:
-            pulls, instant = self._pulls(recall, bucket), float(recall.instant_gain(k))
+            pulls, instant = self._pulls(weights), float(weights.instant)
             return kernels.sgd_of_mixture(bucket, pulls, self._workspace, instant, lr, weight_decay, maximize)
         decay: float | None = 0.0
         if recall.parts:
-            (part,) = recall.parts
-            decay = rounded_decay(self._fresh(part.memory, "average", bucket), bucket.x[0].dtype)  # type: ignore[arg-type]  # k is an int
+            decay = rounded_decay(weights.fresh[0], bucket.x[0].dtype)  # type: ignore[arg-type]  # k is an int
         return decay is not None and kernels.sgd(bucket, lr, decay, decay, weight_decay, maximize)

@@ -163,7 +163,23 @@ class AggMo(NamedMethod, MemSGD):
         state_dtype: torch.dtype | None = None,
         compiled: bool = False,
     ) -> None:
-        MemoryOptimizer.__init__(self, params, given(locals()))
+        self._default_betas = betas
+        options = given(locals())
+        # Not among the defaults: schedulers take `betas` there for Adam's, and cycle the first, which here is one of
+        # several momenta.
+        del options["betas"]
+        MemoryOptimizer.__init__(self, params, options)
+
+    def _complete_group(self, group: Group) -> None:
+        group.setdefault("betas", self._default_betas)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "betas" in self.defaults:  # pickled when they were among them
+            self._default_betas = self.defaults.pop("betas")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_default_betas": self._default_betas}
 
 
 class AdEMAMix(NamedMethod, MemAdam):

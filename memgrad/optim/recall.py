@@ -30,6 +30,8 @@ class Recall(NamedTuple):
 
     def gains(self, k: Step) -> list[Scalar]:
         """The gain of each average at step k."""
+        if self.is_memory:
+            return [1.0] * len(self.parts)
         return [part.gain.fixed if part.gain.fixed is not None else part.gain(k, part.memory) for part in self.parts]
 
     def instant_gain(self, k: Step) -> Scalar:

@@ -48,7 +48,7 @@ class Workspace:
         block = self._blocks.get(dtype)
         if block is None or block.numel() < total:
             self._views.clear()  # they are views of a smaller block, which is to be freed
-            block = self._blocks[dtype] = torch.empty(total, dtype=dtype)
+            block = self._blocks[dtype] = torch.empty(total, dtype=dtype, device="cpu")
         parts = torch.split(block[:total], [shape.numel() for shape in shapes])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -72,7 +72,7 @@ class Workspace:
             self._cuts[id(bucket.states[0])] = place, pieces
         g = _cut(bucket.g, size)
         for where, x, buffers in pieces:
-            yield Bucket(bucket.k, x, g[where], buffers, bucket.states, bucket.begins)
+            yield bucket._replace(x=x, g=g[where], buffers=buffers)
 
 
 def _cut(tensors: Tensors, size: int) -> Tensors:

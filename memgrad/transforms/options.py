@@ -17,12 +17,14 @@ from memgrad.method.method import Kind
 from memgrad.transforms.state import Number, Tree, cast_like, loses_squares
 
 
-def as_number(owner: str, name: str, value: Number, *, or_zero: bool = False, most: float = math.inf) -> Number:
+def as_number(owner: str, name: str, value: Any, *, or_zero: bool = False, most: float = math.inf) -> Number:
     """A number, checked to be finite, > 0 (or >= 0) and <= `most`; a traced number cannot be checked.
 
-    An array stays an array, so that what is built does not depend on its value: a state that `inject_hyperparams` made
-    of arrays must fit the traced update.
+    A number in a numpy array becomes a float. A JAX array stays an array, so that what is built does not depend on its
+    value: a state that `inject_hyperparams` made of arrays must fit the traced update.
     """
+    if type(value).__module__ == "numpy" and value.ndim == 0:
+        value = value.item()
     rule = f"a finite {name} {'>=' if or_zero else '>'} 0" + ("" if most == math.inf else f" and <= {most:g}")
     checked: Number = 0.0 if or_zero and is_zero(value) else as_real(owner, name, value, rule)
     if isinstance(checked, float) and checked > most:

@@ -34,6 +34,11 @@ class MethodState(NamedTuple):
     square_average: Tree | None
 
 
+def as_array(leaf: Any) -> Any:
+    """A leaf of a tree as an array: like optax, the transformations take Python numbers too."""
+    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
+
+
 def loses_squares(dtype: Any) -> bool:
     """Whether squares of small gradients are 0 in this precision, as those of gradients below 2e-4 are in float16."""
     if not jnp.issubdtype(dtype, jnp.floating):
@@ -44,7 +49,8 @@ def loses_squares(dtype: Any) -> bool:
 def zeros_like(params: Tree, dtype: Any | None, *, beside_squares: bool = False) -> Tree:
     """Averages that hold nothing, in this precision or the parameters'; beside squares in one that can hold these."""
 
-    def zeros(x: jax.Array) -> jax.Array:
+    def zeros(leaf: Any) -> jax.Array:
+        x = as_array(leaf)
         if dtype is None and beside_squares and loses_squares(x.dtype):
             return jnp.zeros_like(x, dtype=jnp.float32)
         if dtype is not None and jnp.iscomplexobj(x):
@@ -57,7 +63,8 @@ def zeros_like(params: Tree, dtype: Any | None, *, beside_squares: bool = False)
 def squares_of(gradients: Tree, like: Tree) -> Tree:
     """|g|^2, in the precision in which it is kept."""
 
-    def square(g: jax.Array, v: jax.Array) -> jax.Array:
+    def square(leaf: Any, v: jax.Array) -> jax.Array:
+        g = as_array(leaf)
         return jnp.abs(g.astype(jnp.promote_types(g.dtype, v.dtype))) ** 2
 
     return jax.tree.map(square, gradients, like)
@@ -67,7 +74,7 @@ def lerp(average: Tree, new: Tree, fresh: jax.Array) -> Tree:
     """Averages moved toward `new` by the share `fresh`, in the averages' dtype."""
 
     def lerp(u: jax.Array, g: jax.Array) -> jax.Array:
-        g = g.astype(u.dtype)
+        g = as_array(g).astype(u.dtype)
         # From the nearer end, as in torch.lerp; otherwise b_k = 0 would give g rounded to the precision of u.
         return jnp.where(fresh < 0.5, u + fresh * (g - u), g - (1 - fresh) * (g - u)).astype(u.dtype)
 
@@ -75,7 +82,7 @@ def lerp(average: Tree, new: Tree, fresh: jax.Array) -> Tree:
 
 
 def cast_like(tree: Tree, like: Tree) -> Tree:
-    return jax.tree.map(lambda x, y: x.astype(y.dtype), tree, like)
+    return jax.tree.map(lambda x, y: as_array(x).astype(as_array(y).dtype), tree, like)
 
 
 def divide(step: Tree, squares: Tree, eps: Number, root: Number = 1.0) -> Tree:
