@@ -231,11 +231,14 @@ def test_what_has_no_rule_is_reported_and_a_rehearsal_of_it_too() -> None:
 def test_a_saving_is_the_smallest_share_that_holds_and_the_first_decides() -> None:
     below, above = -np.array([0.1, 0.11, 0.12, 0.1]), np.array([0.1, -0.1, 0.2, -0.2])
     found = _saving("L1", {0.8: below, 0.75: 2 * below, 0.7: above})
-    assert found.remark == "the last share of the steps that holds at 1% is 0.75"
+    assert found.shares == {0.8: p_below_zero(below), 0.75: p_below_zero(2 * below), 0.7: p_below_zero(above)}
+    (verdict,) = verdicts({"L1": found}, scale="laptop", decides=True)
+    assert verdict.reason.endswith("; the last share of the steps that holds at 1% is 0.75")
     assert [each.name for each in found.numbers] == [f"loss mixture {share} T / AdamW" for share in (0.8, 0.75, 0.7)]
     assert found.numbers[0].value == pytest.approx(math.exp(-0.1075))
     assert (found.p_for, found.p_against) == (p_below_zero(below), p_below_zero(-below))
-    assert _saving("L4", {0.8: above}).remark == "no share holds"
+    (verdict,) = verdicts({"L4": _saving("L4", {0.8: above})}, scale="laptop", decides=True)
+    assert verdict.reason.endswith("; no share holds")
 
 
 def test_a_run_that_diverged_has_lost_also_beside_one_that_did() -> None:

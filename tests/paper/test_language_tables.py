@@ -148,7 +148,7 @@ def test_only_what_is_missing_is_trained_and_an_interruption_is_told(monkeypatch
     def execute(spec: Any, store: Any, engine: Any, **options: Any) -> Any:
         asked.append((spec.name, options))
         there.append(spec.name)
-        return SimpleNamespace(interrupted=spec.name == "stopped")
+        return SimpleNamespace(interrupted=spec.name == "stopped", failed={})
 
     monkeypatch.setattr(running, "stored_results", stored_results)
     monkeypatch.setattr(running, "execute", execute)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Literal, final
@@ -80,7 +80,7 @@ class Finding:
         p_for: The p-value of the test for the claim, or None if it has no rule or is not measured.
         p_against: That of the test against it.
         remark: What else there is to say.
-        shares: The p-values of the shares of the steps that were tested, in order; the first is that of the claim.
+        shares: The p-values of the shares of the steps that were tested, in order, if any; the first is the claim's.
     """
 
     claim: Claim
@@ -88,7 +88,7 @@ class Finding:
     p_for: float | None = None
     p_against: float | None = None
     remark: str = ""
-    shares: Mapping[float, float] = field(default_factory=dict)
+    shares: Mapping[float, float] | None = None
 
 
 def _ratio(name: str, differences: Array) -> Estimate:
@@ -237,5 +237,5 @@ def _last_share(found: Finding, corrected_p: float) -> str:
     if not found.shares or not found.p_for:
         return ""
     factor = corrected_p / found.p_for
-    held = list(takewhile(lambda share: factor * found.shares[share] <= LEVEL, found.shares))
+    held = [share for share, _ in takewhile(lambda each: factor * each[1] <= LEVEL, found.shares.items())]
     return f"the last share of the steps that holds at {LEVEL:.0%} is {held[-1]:g}" if held else "no share holds"
