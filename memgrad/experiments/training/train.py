@@ -188,15 +188,16 @@ class Training:
         """The memory of the parameters of all runs."""
         return sum(p.nbytes for p in self._program.parameters.values())
 
-    def _saved(self) -> list[Event]:
+    def _saved(self) -> Iterator[Event]:
         """A checkpoint, unless the optimizer keeps something that none can hold: training goes on without it."""
         try:
-            return [Saved(self.k, self.save())]
+            state = self.save()
         except UnsavableError as error:
             if not self._unsavable:
                 logger.warning("No checkpoint: %s. If it is stopped, this run starts again.", error)
             self._unsavable = True
-            return []
+        else:
+            yield Saved(self.k, state)
 
     def save(self) -> bytes:
         """A checkpoint of the current state."""
