@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -445,6 +447,46 @@ def test_what_ends_its_worker_is_tried_twice_more_what_raises_is_not_and_the_res
     assert by_lr[1e8] == "tried 3 times: its process was killed by SIGKILL (out of memory?)"
     assert len([event for event in diary.events if isinstance(event, Lost)]) == 3
     assert len([event for event in diary.events if isinstance(event, Failed)]) == 1
+
+
+PAGE_FAULTS = """
+import resource
+import sys
+
+import torch
+
+from memgrad.experiments.training.engines.engine import prepare_worker
+
+if "prepared" in sys.argv:
+    prepare_worker()
+
+
+def step():
+    return [torch.ones(400_000) for _ in range(30)]  # 48 MB, freed at once
+
+
+def page_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+step(), step()
+before = page_faults()
+for _ in range(10):
+    step()
+print(page_faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+def test_a_worker_does_not_return_to_the_system_what_the_next_step_needs() -> None:
+    """Without the setting each of the ten steps gets its 48 MB, 11,719 pages of 4 KiB, from the system again."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+
+    def faults(*arguments: str) -> int:
+        command = [sys.executable, "-c", PAGE_FAULTS, *arguments]
+        return int(subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout)
+
+    assert faults("prepared") < faults() / 10
 
 
 @pytest.mark.parametrize("workers", [0, -1])

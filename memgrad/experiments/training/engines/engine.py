@@ -1,7 +1,8 @@
-"""What an engine is, and what engines share: checks of devices, handlers of signals, environment variables."""
+"""What an engine is, and what engines share: checks of devices, settings of workers, handlers of signals."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import signal
@@ -17,6 +18,10 @@ from memgrad.experiments.training.events import Event
 from memgrad.experiments.training.train import Assignment
 
 Handler = Callable[[int, Any], None] | signal.Handlers
+
+_KEPT_MEMORY = ((-3, 32 << 20), (-1, 1 << 30))
+"""Parameters of glibc's `mallopt`, in bytes: up to which size a tensor comes from the heap (M_MMAP_THRESHOLD; some
+versions refuse more), and how much free memory the heap keeps (M_TRIM_THRESHOLD)."""
 
 
 class Engine(Protocol):
@@ -59,6 +64,24 @@ def check_device(device: str | None, *, here: bool) -> None:
     except Exception as error:  # each kind of device has its own errors
         why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise ValueError(f"the device {device!r} cannot be used on this machine: {why}.") from error
+
+
+def prepare_worker() -> None:
+    """Make this process train on one thread and keep the memory that it frees.
+
+    By default glibc returns large tensors to the system when they are freed, and the next step waits until it gets
+    the same pages back, filled with zeros: on the autoencoder, with minibatches of 16, a quarter of the time. Where
+    the C library has no `mallopt`, or the user has set glibc's variables, memory is left as it is.
+    """
+    torch.set_num_threads(1)
+    if any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    for parameter, limit in _KEPT_MEMORY:
+        mallopt(parameter, limit)
 
 
 class Throttled:

@@ -13,7 +13,13 @@ from multiprocessing.process import BaseProcess
 from typing import Any, final
 
 from memgrad.experiments.planning.problem_choice import OtherProblemError, ProblemChoice, refuse_other
-from memgrad.experiments.training.engines.engine import Throttled, check_device, environment, handler_kept
+from memgrad.experiments.training.engines.engine import (
+    Throttled,
+    check_device,
+    environment,
+    handler_kept,
+    prepare_worker,
+)
 from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Refused, Stopped
 from memgrad.experiments.training.train import Assignment, train
 from memgrad.problems import Problem
@@ -123,12 +129,10 @@ def usable_cores() -> int:
 
 def _work(pipe: Connection[Any, Any]) -> None:
     """The loop of a worker process: train assignments until the engine exits."""
-    import torch
-
     # Clusters send SIGTERM to all processes of a job: the engine's process hears it and asks its workers to stop, and a
     # worker whose engine has exited ends by itself.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    torch.set_num_threads(1)
+    prepare_worker()
     loaded: tuple[ProblemChoice, str | None, Problem] | None = None
     try:
         while True:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, final
 
 from memgrad.experiments.planning.problem_choice import OtherProblemError, ProblemChoice, refuse_other
-from memgrad.experiments.training.engines.engine import Throttled, environment, handler_kept
+from memgrad.experiments.training.engines.engine import Throttled, environment, handler_kept, prepare_worker
 from memgrad.experiments.training.engines.local import ENDS, usable_cores
 from memgrad.experiments.training.engines.parcel import Bytes, Parcel, pack, pack_code, unpack, unpack_code
 from memgrad.experiments.training.events import Event, Failed, Lost, Refused
@@ -150,9 +150,7 @@ class RayEngine:
 
 def _work(assignment: Assignment, parcel: Parcel, code: bytes | None, bell: str, *arrays: Bytes) -> Iterator[Event]:
     """What a Ray task does."""
-    import torch
-
-    torch.set_num_threads(1)
+    prepare_worker()
     try:
         unpack_code(code)
         problem = unpack(parcel, arrays, assignment.device)
