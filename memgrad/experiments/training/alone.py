@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from memgrad.experiments.digests import initial_seed, noise_seed
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.training.minibatch_order import MinibatchOrder
-from memgrad.experiments.training.nested import PLAIN, UnsavableError, packed, unpacked
+from memgrad.experiments.training.nested import PLAIN, UnsavableError, packed, unpacked, unsavable
 from memgrad.problems import Problem
 
 
@@ -97,27 +93,26 @@ class Alone:
         return {name: torch.tensor([value], dtype=torch.float64) for name, value in values.items()}
 
     def state(self) -> dict[str, Any]:
-        """All that the next steps depend on: tensors, and numbers where an optimizer keeps numbers."""
+        """All that the next steps depend on: tensors, and what else an optimizer keeps."""
         state: dict[str, Any] = {f"x/{name}": p.detach() for name, p in self._parameters.items()}
         kept = self._optimizer.state_dict()
         for i, buffers in kept["state"].items():
             for name, value in buffers.items():
-                try:
-                    state |= _entries(f"optimizer/{i}/{name}", value)
-                except UnsavableError as error:
-                    raise UnsavableError(f"{self._run.recipe.optimizer} keeps {name!r} in its state: {error}") from None
+                if (why := unsavable(value)) is not None:
+                    raise UnsavableError(f"{self._run.recipe.optimizer} keeps {name!r} in its state: {why}")
+                state[f"optimizer/{i}/{name}"] = value
         for i, group in enumerate(kept["param_groups"]):  # some optimizers count steps there
             for name, value in group.items():
-                if name != "params" and value is not None:
-                    with suppress(UnsavableError):  # a function, say, which the optimizer is built with
-                        state |= _entries(f"group/{i}/{name}", value)
+                # What cannot be saved (a function, say) is there already when the optimizer has been built.
+                if name != "params" and value is not None and unsavable(value) is None:
+                    state[f"group/{i}/{name}"] = value
         return state | {"random": torch.default_generator.get_state()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
         kept: dict[int, dict[str, Any]] = {}
         groups = self._optimizer.state_dict()["param_groups"]
-        for key, value in _joined(state).items():
+        for key, value in state.items():
             kind, _, name = key.partition("/")
             if kind == "x":
                 with torch.no_grad():
@@ -135,30 +130,6 @@ class Alone:
                 elif not isinstance(value, PLAIN):
                     loaded[name] = _moved(value, p.device)
         torch.default_generator.set_state(state["random"])
-
-
-_NESTED, _PART = "nested", "#"
-
-
-def _entries(key: str, value: Any) -> dict[str, Any]:
-    """A value as entries of a state: itself, or what it holds beside how it holds it."""
-    if isinstance(value, bool | int | float | str | Tensor) and not isinstance(value, np.generic):
-        return {key: value}
-    tensors: list[Tensor] = []
-    plain = json.dumps(packed(value, tensors))
-    return {f"{_NESTED}/{key}": plain, **{f"{_NESTED}/{key}{_PART}{i}": each for i, each in enumerate(tensors)}}
-
-
-def _joined(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_entries`, of a whole state."""
-    found: dict[str, Any] = {}
-    for key, value in state.items():
-        if not key.startswith(f"{_NESTED}/"):
-            found[key] = value
-        elif not isinstance(value, Tensor):
-            parts = itertools.takewhile(lambda part: part in state, (f"{key}{_PART}{i}" for i in itertools.count()))
-            found[key.removeprefix(f"{_NESTED}/")] = unpacked(json.loads(value), [state[part] for part in parts])
-    return found
 
 
 def _moved(value: Any, device: torch.device) -> Any:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from memgrad.experiments.planning.runs import NUMERICS, Run
+from memgrad.experiments.training.nested import packed, unpacked
 
 _ABOUT = "about"
-FORMAT = 2
+FORMAT = 3
 """The format of states. A checkpoint in another format is not read: its runs start again."""
 
 
@@ -28,7 +29,7 @@ class Checkpoint:
     Attributes:
         runs: The runs.
         k: The number of steps taken.
-        state: What the next steps depend on: tensors and numbers by name.
+        state: What the next steps depend on, by name: tensors, numbers, texts, and lists and dictionaries of them.
         values: The metrics evaluated so far, each (evaluations, runs).
         diverged: The runs that diverged, by digest, and the step at which this was detected.
         wall: Wall time so far, in seconds.
@@ -45,11 +46,12 @@ class Checkpoint:
 
     def to_bytes(self) -> bytes:
         """The checkpoint as a NumPy archive."""
-        tensors = {name: value for name, value in self.state.items() if isinstance(value, Tensor)}
+        tensors: list[Tensor] = []
+        state = {name: packed(value, tensors) for name, value in self.state.items()}
         # As bytes, because NumPy lacks some of torch's precisions.
         arrays: dict[str, NDArray[Any]] = {
-            f"state/{name}": tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            for name, tensor in tensors.items()
+            f"tensors/{i}": tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            for i, tensor in enumerate(tensors)
         }
         arrays |= {f"values/{metric}": table for metric, table in self.values.items()}
         about = {
@@ -57,8 +59,8 @@ class Checkpoint:
             "format": FORMAT,
             "runs": [run.to_dict() for run in self.runs],
             "k": self.k,
-            "plain": {name: list(value.shape) if name in tensors else value for name, value in self.state.items()},
-            "dtypes": {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in tensors.items()},
+            "state": state,
+            "tensors": [[str(tensor.dtype).removeprefix("torch."), list(tensor.shape)] for tensor in tensors],
             "diverged": dict(self.diverged),
             "wall": self.wall,
             "cpu": self.cpu,
@@ -77,12 +79,8 @@ class Checkpoint:
             about = json.loads(arrays.pop(_ABOUT).tobytes())
             if (about["numerics"], about.get("format")) != (NUMERICS, FORMAT):
                 raise ValueError("it is from another version of memgrad")
-            state = {
-                name: _tensor(arrays[f"state/{name}"], about["dtypes"][name], value)
-                if name in about["dtypes"]
-                else value
-                for name, value in about["plain"].items()
-            }
+            tensors = [_tensor(arrays[f"tensors/{i}"], *kind) for i, kind in enumerate(about["tensors"])]
+            state = {name: unpacked(value, tensors) for name, value in about["state"].items()}
             values = {name.removeprefix("values/"): a for name, a in arrays.items() if name.startswith("values/")}
             runs = tuple(Run.from_dict(run) for run in about["runs"])
             return cls(runs, about["k"], state, values, about["diverged"], about["wall"], about["cpu"])

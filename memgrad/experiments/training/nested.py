@@ -36,6 +36,21 @@ def packed(value: Any, tensors: list[Tensor]) -> Any:
     raise UnsavableError(f"{type(value).__name__} values cannot be kept in a checkpoint")
 
 
+def unsavable(value: Any) -> str | None:
+    """Why a checkpoint cannot hold a value; None if it can.
+
+    Example:
+        >>> unsavable([1.5, {"a": None}])
+        >>> unsavable([print])
+        'builtin_function_or_method values cannot be kept in a checkpoint'
+    """
+    try:
+        packed(value, [])
+    except UnsavableError as error:
+        return str(error)
+    return None
+
+
 def unpacked(plain: Any, tensors: Sequence[Tensor]) -> Any:
     """The inverse of `packed`.
 
