@@ -4,7 +4,8 @@ Where to find what::
 
     memsgd, memadam         the two optimizers that take the steps
     momentum, named         optimizers with their own options: HeavyBall, Nesterov, AdEMAMix, QHM, AggMo, ADana
-    base                    what all optimizers share: groups, state, and the choice of the fastest path
+    base                    what all optimizers share: the step, state, and the choice of the fastest path
+    groups                  their parameter groups: options and memories as plain data, in checkpoints too
     options, recall         the checks of options and of the keys of groups; which averages are kept, under which names
     kernels, kernel_guards  torch's fused kernels, and the conditions under which they are correct
     arithmetic, compiled    the plain operations that steps are written in; the same step with `torch.compile`

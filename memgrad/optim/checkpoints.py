@@ -11,7 +11,7 @@ from memgrad.optim.options import OPTIONS_ELSEWHERE, Group, name_of
 from memgrad.optim.recall import AVERAGES, NEWEST
 
 if TYPE_CHECKING:
-    from memgrad.optim.base import MemoryOptimizer
+    from memgrad.optim.groups import GroupedOptimizer
 
 Checkpoint = dict[str, Any]
 
@@ -19,7 +19,7 @@ RULE = "optimizer"
 """The key of the rule's name. It is not in the groups, because distributed checkpoints refuse unknown options."""
 
 
-def fitted(optimizer: MemoryOptimizer, saved: Checkpoint) -> Checkpoint:
+def fitted(optimizer: GroupedOptimizer, saved: Checkpoint) -> Checkpoint:
     """The checkpoint as the optimizer loads it, with the optimizer's own `state_dtype`; or an error if it does not fit.
 
     Groups that differ in number or size are left to torch, which refuses them with its own message.
@@ -44,7 +44,7 @@ def fitted(optimizer: MemoryOptimizer, saved: Checkpoint) -> Checkpoint:
     return {**saved, "param_groups": [*groups, *saved["param_groups"][len(groups) :]]}
 
 
-def _options(optimizer: MemoryOptimizer, saved_group: Group, where: str) -> Group:
+def _options(optimizer: GroupedOptimizer, saved_group: Group, where: str) -> Group:
     """The options of a saved group, checked; options newer than the checkpoint have the optimizer's own values."""
     own = {*optimizer._option_names(), *optimizer._derived_options}
     foreign = sorted((saved_group.keys() & OPTIONS_ELSEWHERE) - own)
@@ -63,7 +63,7 @@ def _options(optimizer: MemoryOptimizer, saved_group: Group, where: str) -> Grou
 
 
 def _refuse_state_unless_fitting(
-    optimizer: MemoryOptimizer, state: dict[str, Any], p: Tensor, options: Group, where: str
+    optimizer: GroupedOptimizer, state: dict[str, Any], p: Tensor, options: Group, where: str
 ) -> None:
     tensors = [name for name, value in state.items() if isinstance(value, Tensor) and name != "step"]
     # A memory that was changed since the last step may need averages that the next one begins.
@@ -95,7 +95,7 @@ def _refuse_unless_count(k: Any, where: str) -> None:
         raise ValueError(f"the state of {where} needs a count of steps >= 0, got step={k!r}; nothing was loaded.")
 
 
-def take_over(optimizer: MemoryOptimizer, saved: Checkpoint) -> None:
+def take_over(optimizer: GroupedOptimizer, saved: Checkpoint) -> None:
     """Give the optimizer copies of the saved tensors, in the precision that its state has.
 
     torch casts them to the parameter's precision; if they have it already, it does not copy them, and steps would
