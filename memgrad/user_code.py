@@ -88,7 +88,9 @@ class Reference:
         origin = self._origin()
         if not origin.endswith(".py"):
             return True
-        installed = {*sysconfig.get_paths().values(), site.getusersitepackages(), str(Path(__file__).parent)}
+        # Not the prefix, which sysconfig has too: in containers it is /usr/local, and users put their code below it.
+        paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+        installed = {*paths, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parent)}
         parents = Path(origin).resolve().parents
         return any(Path(folder).resolve() in parents for folder in installed)
 

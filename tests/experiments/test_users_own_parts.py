@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
@@ -305,6 +306,16 @@ def test_a_module_that_the_user_works_on_is_part_of_the_digest(tmp_path: Path, m
     assert Recipe.read(name, {}, folder=tmp_path).to_dict() != first.to_dict()
     assert Reference.parse("torch.optim:SGD").is_installed()
     assert Reference.parse("no_such_package.module:Class").is_installed()
+
+
+def test_code_below_the_prefix_of_python_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In containers the prefix is often /usr/local, and the user's code below it."""
+    (tmp_path / "below_the_prefix.py").touch()
+    monkeypatch.chdir(tmp_path)
+    own = dict(sysconfig.get_paths())
+    monkeypatch.setattr(sysconfig, "get_paths", lambda *_: {**own, "data": str(tmp_path), "scripts": str(tmp_path)})
+    assert not Reference.parse("below_the_prefix:Class").is_installed()
+    assert Reference.parse("json.decoder:JSONDecoder").is_installed()
 
 
 # --- groups, grids, stores and tests ---------------------------------------------------------------------------------
