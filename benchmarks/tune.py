@@ -3,7 +3,10 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py errors                                  # error rates of races of equal methods
     python benchmarks/tune.py simulate                                # whole tunings of methods with known losses
     python benchmarks/tune.py validate covtype-softmax --sample --epochs 12 --repetitions 10
-    python benchmarks/tune.py validate fashion-mlp --epochs 10        # complete data: core-hours; resumes
+    python benchmarks/tune.py validate covtype-softmax --steps 5000 --times 11 --loss-examples 20000
+    python benchmarks/tune.py validate fashion-mlp --steps 2000 --times 11 --loss-examples 5000
+    python benchmarks/tune.py validate mnist-autoencoder --sample --steps 200 --times 6
+    python benchmarks/tune.py validate cifar10-cnn --sample --steps 100 --times 6
     python benchmarks/tune.py validate ... --nu 1.38                  # and tunings that know the spectrum
     python benchmarks/tune.py validate benchmarks/tune_language.toml  # its methods, schedule, metric
     python benchmarks/tune.py validate ... --out table.md
@@ -13,7 +16,8 @@ over four decades (or over `--range`), with ten seeds. Its pick is the cell with
 several times, each time with other seeds. Optuna (default sampler, TPE, with its median pruner, and with successive
 halving; `pip install optuna`, left out if missing) searches the cells of the grid with as many runs as tuning took, one
 seed per study, a pruned run counting as the share of its steps. All picks are trained on the same twenty test seeds,
-which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick, minus 1.
+which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick, minus 1. All of it is
+stored, and resumes where it was stopped: complete data, networks and the language model take core-hours.
 """
 
 from __future__ import annotations
@@ -74,7 +78,9 @@ def of_problem(options: argparse.Namespace, candidates: Sequence[Candidate]) -> 
     """The experiment of a problem by name, with these methods."""
     problem = {name: getattr(options, name) for name in ("problem", "sample", "examples", "batch")}
     length = {"steps": options.steps} if options.steps else {"epochs": options.epochs}
-    return spec_of({name: value for name, value in {**problem, **length}.items() if value}, candidates)
+    evaluate = {"times": options.times, "loss_examples": options.loss_examples}
+    given = {**problem, **length, "evaluate": {name: value for name, value in evaluate.items() if value}}
+    return spec_of({name: value for name, value in given.items() if value}, candidates)
 
 
 def spec_of(problem: Mapping[str, Any], candidates: Sequence[Candidate]) -> Spec:
@@ -306,6 +312,8 @@ def main() -> None:
     validation.add_argument("--batch", type=int)
     validation.add_argument("--steps", type=int)
     validation.add_argument("--epochs", type=int, default=10)
+    validation.add_argument("--times", type=int, help="evaluations per run")
+    validation.add_argument("--loss-examples", type=int, help="evaluate the loss over this many examples")
     validation.add_argument("--repetitions", type=int, default=10)
     validation.add_argument("--nu", type=float, help="tune with this nu as well, as memgrad spectrum measured it")
     validation.add_argument("--store", type=Path, default=Path("tune-store"))
