@@ -22,7 +22,7 @@ from memgrad.experiments.training.engines.engine import Engine
 from memgrad.figures.language import language
 from memgrad.paper.language import running
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.beside import PAIRS, WORKLOADS, compared_pairs, others, workload
+from memgrad.paper.language.beside import PAIRS, WORKLOADS, compared_pairs, extended, others, workload
 from memgrad.paper.language.board import board, headline, number_tables, verdict_table
 from memgrad.paper.language.claims import CLAIMS, Finding, LanguageVerdict, verdicts
 from memgrad.paper.language.costs import experiments
@@ -368,6 +368,30 @@ def test_what_is_not_measured_yet_is_said_in_tables_and_in_the_figure(tmp_path: 
     paths = write_figures(study, found, tmp_path, ("svg",))
     assert [path.name for path in paths] == ["language.svg"]
     assert write_figures(study, board(study, ["others"]), tmp_path, ("svg",)) == ()
+
+
+def test_learning_rates_beside_the_claims_go_on_until_the_best_is_not_at_an_end(tmp_path: Path) -> None:
+    best = {"SGD": 1.6, "HeavyBall": 0.025, "MemSGD": 0.00625, "AdamW": 100.0, "MemAdam": 1e-3}
+    spec = workload(Stages("laptop"), "fashion-mlp")
+    asked: list[Spec] = []
+
+    def known(spec: Spec) -> Results:
+        asked.append(spec)
+        return find(spec)
+
+    find = world(tmp_path, lambda run: 1 + abs(math.log(run.lr / best[run.recipe.optimizer])), metric="loss")
+    found = extended(Study(Stages("laptop"), known), spec)
+    assert {method.name: method.step_sizes for method in found.methods} == {
+        "SGD": (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2),
+        "HB": (0.00625, 0.0125, 0.025, 0.05),
+        "mixture": (0.003125, 0.00625, 0.0125, 0.025, 0.05, 0.1),
+        ADAMW: (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3, 64e-3),  # four times at most
+        "mixture over squares": (5e-4, 1e-3, 2e-3, 4e-3),
+    }
+    assert {spec.seed_numbers for spec in asked} == {(100, 101)}  # no test seed is trained to extend a grid
+    rehearsed = workload(Stages("quick"), "fashion-mlp")
+    assert extended(Study(Stages("quick"), known), rehearsed) is rehearsed
+    assert [each.at_edge for each in find(found).compare("loss", "SGD")] == [False, False, False, True, False]
 
 
 def test_pairs_on_a_workload_have_references_of_their_own(tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ def test_a_workload_has_smaller_rates_for_methods_with_longer_steps() -> None:
             "mixture over squares": adam,
         },
     }
-    assert spec.method("HB").recipe["momentum"] == 0.9
+    assert spec.method("HB").grid == {"momentum": [0.9, 0.95]}
+    assert spec.method(ADAMW).grid == {"betas": [[0.9, 0.999], [0.6, 0.99]]}
     tried = [spec.method(name).grid for name in ("mixture", "mixture over squares")]
     assert tried == [{"memory": ["inst + (1+k)^0.25*poly:8", "inst + poly:8"]}] * 2
     rehearsed = workload(Stages("quick"), "fashion-mlp")

@@ -27,7 +27,7 @@ def estimate(value: float | None, *ends: float) -> dict[str, Any]:
 def row(method: str, p: float | None, mean: float | None = 0.9, **changes: Any) -> dict[str, Any]:
     ratio = {"mean": mean, "low": None, "high": None}
     usual = {"method": method, "variant": method, "lr": 0.001, "final": ratio, "difference": ratio, "ratio": ratio}
-    return {**usual, "adjusted_p_value": p, **changes}
+    return {**usual, "adjusted_p_value": p, "at_edge": False, **changes}
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ def test_a_comparison_names_the_selected_variant_and_a_reference_has_no_ratio() 
     variant = row("NAdam", 0.5, variant="NAdam [beta=0.9]")
     assert comparison_cells([variant])[0][0] == "NAdam (beta=0.9)"
     assert comparison_cells([row("AdamW", None, difference=None, ratio=None)])[0][2:] == ("0.9", "", "")
+    assert comparison_cells([row("SGD", 0.5, at_edge=True)])[0][1] == "0.001 (at the end of what was tried)"
     gone = row("SGD", 1.0, None, final={"mean": 2.5, "low": 2.0, "high": 3.0})
     assert comparison_cells([gone])[0][2:4] == ("2.5 [2, 3]", "not finite: a run diverged")
     assert comparison_cells([]) == comparison_cells(None) == [("not measured yet", "", "", "", "")]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from memgrad.experiments.comparison import Comparison
+from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
 from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, Stages, Winners, plan
@@ -20,6 +21,9 @@ WORKLOADS = ("covtype-softmax", "fashion-mlp", "mnist-autoencoder", "cifar10-cnn
 """The paper's workloads."""
 
 SGD, HB, OVER_SQUARES = "SGD", "HB", "mixture over squares"
+EXTENSIONS = 4
+"""How often learning rates are extended at most, where the best of a method is the smallest or the largest."""
+
 PAIRS = ((MIXTURE, SGD), (MIXTURE, HB), (OVER_SQUARES, ADAMW))
 """What is compared with what on a workload."""
 
@@ -47,9 +51,19 @@ def workload(stages: Stages, problem: str) -> Spec:
     slow = [float(f"{lr / 4:.6g}") for lr in lrs]  # a gain of about 4 more makes steps as much longer
     methods: list[dict[str, Any]] = [
         {"name": SGD, "optimizer": "SGD", "lr": lrs},
-        {"name": HB, "optimizer": "HeavyBall", "momentum": 0.9, "lr": [lr / 8 for lr in lrs]},
+        {
+            "name": HB,
+            "optimizer": "HeavyBall",
+            "lr": [lr / 8 for lr in lrs],
+            "grid": {"momentum": [0.9, 0.95][: 1 if few else 2]},
+        },
         {"name": MIXTURE, "optimizer": "MemSGD", "lr": slow, "grid": {"memory": memories}},
-        {"name": ADAMW, "optimizer": "AdamW", "lr": adam},
+        {
+            "name": ADAMW,
+            "optimizer": "AdamW",
+            "lr": adam,
+            "grid": {"betas": [[0.9, 0.999], [0.6, 0.99]][: 1 if few else 2]},
+        },
         {
             "name": OVER_SQUARES,
             "optimizer": "MemAdam",
@@ -71,14 +85,40 @@ def workload(stages: Stages, problem: str) -> Spec:
     return Spec.of(data, where=f"{problem} at the scale {stages.scale}")
 
 
+def extended(study: Study, spec: Spec) -> Spec:
+    """An experiment whose learning rates go on, by a factor of 2, where the best of a method is at an end of its own.
+
+    The best is that on the tuning seeds. Without this, a method could win because the grid of another is too short.
+    Rehearsals are not extended.
+    """
+    for _ in range(EXTENSIONS if study.stages.own["decides"] else 0):
+        tuning = spec.model_copy(update={"seeds": spec.tuning_seeds, "tuning_seeds": None})
+        results = study.find(tuning)
+        methods = [_wider(each, results.scores(each.name)) for each in spec.methods]
+        if methods == spec.methods:
+            break
+        spec = spec.model_copy(update={"methods": methods})
+    return spec
+
+
+def _wider(method: Method, scores: Mapping[tuple[str, float], float]) -> Method:
+    """A method with one learning rate more, if the best one is the smallest or the largest of several."""
+    tried = sorted(method.step_sizes or ())
+    best = min(scores, key=lambda setting: scores[setting])[1]
+    if len(tried) < 2 or best not in (tried[0], tried[-1]):
+        return method
+    beyond = best * (2 if best == tried[-1] else 0.5)
+    return method.model_copy(update={"lr": sorted([*tried, float(f"{beyond:.6g}")])})
+
+
 def compared_others(study: Study) -> tuple[Comparison, ...]:
     """Other methods compared with AdamW, which comes first."""
-    return study.find(others(study.stages, study.short[1])).compare(METRIC, ADAMW)
+    return study.find(extended(study, others(study.stages, study.short[1]))).compare(METRIC, ADAMW)
 
 
 def compared_workload(study: Study, problem: str) -> tuple[Comparison, ...]:
     """The pairs on a workload; Holm's correction is for the number of pairs."""
-    return compared_pairs(study.find(workload(study.stages, problem)), "loss", PAIRS)
+    return compared_pairs(study.find(extended(study, workload(study.stages, problem))), "loss", PAIRS)
 
 
 def compared_pairs(results: Results, metric: str, pairs: Sequence[tuple[str, str]]) -> tuple[Comparison, ...]:

@@ -180,7 +180,8 @@ def comparison_cells(rows: Sequence[Mapping[str, Any]] | None) -> list[tuple[str
         setting = row["variant"].partition(" [")[2].rstrip("]")
         method = row["method"] + (f" ({setting})" if setting else "")
         ratio = "" if row["difference"] is None else _number(_estimate(row["ratio"]))
-        found.append((method, f"{row['lr']:g}", _number(_estimate(row["final"])), ratio, shown))
+        lr = f"{row['lr']:g}" + (" (at the end of what was tried)" if row["at_edge"] else "")
+        found.append((method, lr, _number(_estimate(row["final"])), ratio, shown))
     return found or [(MISSING, "", "", "", "")]
 
 

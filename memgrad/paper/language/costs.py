@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from memgrad.experiments.planning.spec import Spec
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.beside import OF_PAPER, OTHERS, WORKLOADS, others, workload
+from memgrad.paper.language.beside import OF_PAPER, OTHERS, WORKLOADS, extended, others, workload
 from memgrad.paper.language.running import chosen
 from memgrad.paper.language.stages import SAVINGS, SECOND_TEXT, Winners
 from memgrad.paper.language.study import Study, if_finished
@@ -38,8 +39,9 @@ def experiments(study: Study, names: Iterable[str]) -> tuple[Spec, ...]:
     found += [stages.tests(long, SAVINGS, text=SECOND_TEXT)] if "L4" in wanted else []
     found += [stages.batch(long, size) for size in stages.own["batches"] if "L5" in wanted]
     found += [stages.large(long)] if "L6" in wanted else []
-    found += [others(stages, short)] if OTHERS in wanted else []
-    found += [workload(stages, problem) for problem in WORKLOADS if OF_PAPER in wanted]
+    beside = [others(stages, short)] if OTHERS in wanted else []
+    beside += [workload(stages, problem) for problem in WORKLOADS if OF_PAPER in wanted]
+    found += [if_finished(partial(extended, study, spec)) or spec for spec in beside]
     return tuple(found)
 
 
