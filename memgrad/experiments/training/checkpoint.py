@@ -18,7 +18,11 @@ from memgrad.experiments.training.nested import packed, unpacked
 
 _ABOUT = "about"
 FORMAT = 3
-"""The format of states. A checkpoint in another format is not read: its runs start again."""
+"""The format of states. A checkpoint in a format that is neither this nor that of 0.2.0 is not read: its runs start
+again."""
+
+FLAT_FORMAT = 2
+"""The format of memgrad 0.2.0: tensors by the names of their entries, and no values that hold others."""
 
 
 @final
@@ -77,10 +81,9 @@ class Checkpoint:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             about = json.loads(arrays.pop(_ABOUT).tobytes())
-            if (about["numerics"], about.get("format")) != (NUMERICS, FORMAT):
+            if about["numerics"] != NUMERICS or about.get("format") not in (FORMAT, FLAT_FORMAT):
                 raise ValueError("it is from another version of memgrad")
-            tensors = [_tensor(arrays[f"tensors/{i}"], *kind) for i, kind in enumerate(about["tensors"])]
-            state = {name: unpacked(value, tensors) for name, value in about["state"].items()}
+            state = _flat_state(about, arrays) if about["format"] == FLAT_FORMAT else _state(about, arrays)
             values = {name.removeprefix("values/"): a for name, a in arrays.items() if name.startswith("values/")}
             runs = tuple(Run.from_dict(run) for run in about["runs"])
             return cls(runs, about["k"], state, values, about["diverged"], about["wall"], about["cpu"])
@@ -95,6 +98,17 @@ class Checkpoint:
                 return int(json.loads(archive[_ABOUT].tobytes())["k"])
         except Exception:  # as above; resuming from it reports what is wrong
             return 0
+
+
+def _state(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    tensors = [_tensor(arrays[f"tensors/{i}"], *kind) for i, kind in enumerate(about["tensors"])]
+    return {name: unpacked(value, tensors) for name, value in about["state"].items()}
+
+
+def _flat_state(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    plain, dtypes = about["plain"], about["dtypes"]
+    tensors = {name: _tensor(arrays[f"state/{name}"], dtype, plain[name]) for name, dtype in dtypes.items()}
+    return {**plain, **tensors}
 
 
 def _tensor(flat: NDArray[np.uint8], dtype: str, shape: list[int]) -> Tensor:
