@@ -103,7 +103,7 @@ class Alone:
                 state[f"optimizer/{i}/{name}"] = value
         for i, group in enumerate(kept["param_groups"]):  # some optimizers count steps there
             for name, value in group.items():
-                # What cannot be saved (a function, say) is there already when the optimizer has been built.
+                # Options that cannot be saved, such as functions, are set again when the optimizer is built.
                 if name != "params" and value is not None and unsavable(value) is None:
                     state[f"group/{i}/{name}"] = value
         return state | {"random": torch.default_generator.get_state()}

@@ -10,7 +10,7 @@ from memgrad.experiments.comparison import Comparison
 from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results
-from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, Stages, Winners, plan
+from memgrad.paper.language.stages import ADAMW, METRIC, MIXTURE, Stages, Winners, multiples, plan
 from memgrad.paper.language.study import Study
 from memgrad.statistics import holm
 
@@ -46,7 +46,8 @@ def workload(stages: Stages, problem: str) -> Spec:
     """The mixture in MemSGD beside SGD and heavy ball, and in MemAdam beside AdamW, on a workload of the paper."""
     table = plan()["workloads"]
     own, few = table["problems"][problem], bool(stages.own.get("few"))
-    memories = [f"inst + {gain}poly:8" for gain in ("(1+k)^0.25*", "")][: 1 if few else 2]
+    values = 1 if few else 2  # of the option that a method is tuned in beside its learning rate
+    memories = [f"inst + {gain}poly:8" for gain in ("(1+k)^0.25*", "")][:values]
     lrs, adam = (own[name][1:3] if few else own[name] for name in ("lr", "adam"))
     slow = [float(f"{lr / 4:.6g}") for lr in lrs]  # a gain of about 4 more makes steps as much longer
     methods: list[dict[str, Any]] = [
@@ -55,14 +56,14 @@ def workload(stages: Stages, problem: str) -> Spec:
             "name": HB,
             "optimizer": "HeavyBall",
             "lr": [lr / 8 for lr in lrs],
-            "grid": {"momentum": [0.9, 0.95][: 1 if few else 2]},
+            "grid": {"momentum": [0.9, 0.95][:values]},
         },
         {"name": MIXTURE, "optimizer": "MemSGD", "lr": slow, "grid": {"memory": memories}},
         {
             "name": ADAMW,
             "optimizer": "AdamW",
             "lr": adam,
-            "grid": {"betas": [[0.9, 0.999], [0.6, 0.99]][: 1 if few else 2]},
+            "grid": {"betas": [[0.9, 0.999], [0.6, 0.99]][:values]},
         },
         {
             "name": OVER_SQUARES,
@@ -107,8 +108,8 @@ def _wider(method: Method, scores: Mapping[tuple[str, float], float]) -> Method:
     best = min(scores, key=lambda setting: scores[setting])[1]
     if len(tried) < 2 or best not in (tried[0], tried[-1]):
         return method
-    beyond = best * (2 if best == tried[-1] else 0.5)
-    return method.model_copy(update={"lr": sorted([*tried, float(f"{beyond:.6g}")])})
+    beyond = multiples(best, [2 if best == tried[-1] else 0.5])
+    return method.model_copy(update={"lr": sorted([*tried, *beyond])})
 
 
 def compared_others(study: Study) -> tuple[Comparison, ...]:

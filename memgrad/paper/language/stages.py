@@ -176,13 +176,13 @@ def near(winners: Winners) -> Grid:
     factors = (0.25, 0.5, 1.0, 2.0)
     return Grid(
         {
-            "lr": _multiples(a.lr, factors),
+            "lr": multiples(a.lr, factors),
             "beta1": [a.beta1],
             "beta2": [0.99, 0.999],
             "weight_decay": [a.weight_decay],
         },
         {
-            "lr": _multiples(m.lr, factors),
+            "lr": multiples(m.lr, factors),
             "kappa": [m.kappa, other],
             "fast": [m.fast],
             "weight_decay": [m.weight_decay],
@@ -266,7 +266,7 @@ class Stages:
                 "memory": memory,
                 "second_memory": squares,
                 "weight_decay": decay,
-                "lr": _multiples(lr, (0.5, 1.0, 2.0)),
+                "lr": multiples(lr, (0.5, 1.0, 2.0)),
             }
             for name, (memory, squares, decay, lr) in parts.items()
         ]
@@ -275,7 +275,7 @@ class Stages:
     def batch(self, winners: Winners, size: int) -> Spec:
         """Both methods with minibatches of another size, for the same number of tokens, tuned in the learning rate."""
         factors = (0.5, 1.0, 2.0, 4.0) if size > batch_size() else (0.25, 0.5, 1.0, 2.0)
-        methods = [each.method(name, lr=_multiples(each.lr, factors)) for name, each in winners.items()]
+        methods = [each.method(name, lr=multiples(each.lr, factors)) for name, each in winners.items()]
         steps = self.own["long"] * batch_size() // size
         return self.spec(
             f"lm-batch-{size}",
@@ -290,7 +290,7 @@ class Stages:
         """AdamW and the mixture with 0.8 of its steps on a larger model, tuned in the learning rate on one seed."""
         share = {ADAMW: 1.0, MIXTURE: SAVINGS[0]}
         methods = [
-            each.method(name, lr=_multiples(each.lr, (0.125, 0.25, 0.5, 1.0)), steps_factor=share[name])
+            each.method(name, lr=multiples(each.lr, (0.125, 0.25, 0.5, 1.0)), steps_factor=share[name])
             for name, each in winners.items()
         ]
         return self.spec(
@@ -341,7 +341,7 @@ def _both(winners: Winners) -> tuple[AdamWSetting, MixtureSetting]:
     return a, m
 
 
-def _multiples(lr: float, factors: Iterable[float]) -> list[float]:
+def multiples(lr: float, factors: Iterable[float]) -> list[float]:
     """A learning rate times each factor, to six digits: without them a product would make a run of its own."""
     return [float(f"{lr * factor:.6g}") for factor in factors]
 
