@@ -103,6 +103,7 @@ def test_a_workload_has_smaller_rates_for_methods_with_longer_steps() -> None:
     }
     assert spec.method("HB").grid == {"momentum": [0.9, 0.95]}
     assert spec.method(ADAMW).grid == {"betas": [[0.9, 0.999], [0.6, 0.99]]}
+    assert [spec.method(name).recipe["weight_decay"] for name in (ADAMW, "mixture over squares")] == [0.0, 0.0]
     tried = [spec.method(name).grid for name in ("mixture", "mixture over squares")]
     assert tried == [{"memory": ["inst + (1+k)^0.25*poly:8", "inst + poly:8"]}] * 2
     rehearsed = workload(Stages("quick"), "fashion-mlp")

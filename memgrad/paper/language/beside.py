@@ -62,6 +62,7 @@ def workload(stages: Stages, problem: str) -> Spec:
         {
             "name": ADAMW,
             "optimizer": "AdamW",
+            "weight_decay": 0.0,  # as in the mixture: weight decay raises the training loss, which is compared
             "lr": adam,
             "grid": {"betas": [[0.9, 0.999], [0.6, 0.99]][:values]},
         },
