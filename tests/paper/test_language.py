@@ -404,7 +404,9 @@ def test_pairs_on_a_workload_have_references_of_their_own(tmp_path: Path) -> Non
         "mixture / HB": pytest.approx(1.2, rel=0.01),
         "mixture over squares / AdamW": pytest.approx(0.5, rel=0.01),
     }
-    assert [row.adjusted_p_value for row in found] == holm([row.p_value for row in found]).tolist()
+    assert [row.method for row in found[::2]] == ["SGD", "HB", ADAMW]  # each stands before what is compared with it
+    assert [row.difference for row in found[::2]] == [None] * 3
+    assert [row.adjusted_p_value for row in found[1::2]] == holm([row.p_value for row in found[1::2]]).tolist()
 
 
 def test_claims_are_known_by_their_names() -> None:

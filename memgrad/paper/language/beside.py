@@ -119,15 +119,18 @@ def compared_others(study: Study) -> tuple[Comparison, ...]:
 
 
 def compared_workload(study: Study, problem: str) -> tuple[Comparison, ...]:
-    """The pairs on a workload; Holm's correction is for the number of pairs."""
+    """The pairs on a workload, each with its reference."""
     return compared_pairs(study.find(extended(study, workload(study.stages, problem))), "loss", PAIRS)
 
 
 def compared_pairs(results: Results, metric: str, pairs: Sequence[tuple[str, str]]) -> tuple[Comparison, ...]:
-    """Methods compared each with a reference of its own: `method` is then named `method / reference`."""
+    """Methods compared each with a reference of its own, which stands before it.
+
+    `method` is named `method / reference`. Holm's correction is for the number of pairs.
+    """
     rows = []
     for method, reference in pairs:
-        (row,) = (each for each in results.compare(metric, reference) if each.method == method)
-        rows.append(replace(row, method=f"{method} / {reference}"))
-    adjusted = holm([row.p_value for row in rows]).tolist()
-    return tuple(replace(row, adjusted_p_value=p) for row, p in zip(rows, adjusted, strict=True))
+        by_name = {each.method: each for each in results.compare(metric, reference)}
+        rows += [by_name[reference], replace(by_name[method], method=f"{method} / {reference}")]
+    adjusted = iter(holm([row.p_value for row in rows[1::2]]).tolist())
+    return tuple(replace(row, adjusted_p_value=next(adjusted)) if row.difference is not None else row for row in rows)
