@@ -10,6 +10,7 @@ Where to find what::
     models, metrics         networks; accuracy and other metrics of their outputs
     problem, passes         `Problem`, and its losses and gradients for one run or many
     dense, transformer      many dense networks, or small language models, at once, by hand-written gradients
+    convolutional           many convolutional networks at once, as channels of one
     check, report, rebuild  `memgrad check`: the checks, their results, and building a problem twice to compare
     kinds                   arrays of numpy and torch, from one formula
 """

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from memgrad.problems import datasets
+from memgrad.problems.convolutional import StackedCNN
 from memgrad.problems.datasets import texts
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy, slope_of_logistic, slope_of_squares
 from memgrad.problems.kinds import as_count
@@ -139,7 +140,9 @@ def cifar10_cnn(*, sample: bool = False) -> Problem:
         test=(test[0].mul_(2).sub_(1), test[1]),
         metrics={"accuracy": accuracy},
         batch_size=128,
+        stack_width=8,
         full_chunk=1000,
+        stacked=StackedCNN(),
     )
 
 

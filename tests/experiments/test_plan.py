@@ -356,6 +356,24 @@ def test_runs_that_could_be_one_stack_make_four_for_as_many_cores() -> None:
     assert [len(group.runs) for group in run_groups(runs, replace(FACTS, stack_width=350), width=350)] == [40]
 
 
+@pytest.mark.parametrize(
+    ("lrs", "seeds", "width", "sizes", "by_seed"),
+    [
+        (4, 3, 8, [4, 4, 4], True),  # half a group per seed
+        (3, 4, 4, [4] * 3, False),  # too few of a seed for a group of their own
+        (4, 4, 9, [8, 8], False),  # less than half a group
+        (10, 2, 8, [5] * 4, True),
+    ],
+)
+def test_groups_are_of_one_seed_where_a_seed_has_enough_runs(
+    lrs: int, seeds: int, width: int, sizes: list[int], by_seed: bool
+) -> None:
+    runs = [some_run(lr=float(i + 1), seed=seed) for i in range(lrs) for seed in range(seeds)]
+    groups = run_groups(runs, FACTS, width=width)
+    assert [len(group.runs) for group in groups] == sizes
+    assert all(len({run.seed for run in group.runs}) == 1 for group in groups) is by_seed
+
+
 def test_a_batch_is_named_by_its_runs_and_their_order() -> None:
     one, two = some_run(seed=1), some_run(seed=2)
     assert len({RunGroup((one, two)).key, RunGroup((two, one)).key, RunGroup((one,)).key}) == 3

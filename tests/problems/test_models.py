@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from memgrad.problems.convolutional import StackedCNN
 from memgrad.problems.dense import StackedDense, slope_of_cross_entropy, slope_of_logistic, slope_of_squares
 from memgrad.problems.metrics import accuracy
 from memgrad.problems.models import (
@@ -135,6 +136,29 @@ def test_gradients_by_hand_are_autograds(
         x, y = (inputs, targets) if shared else (inputs[run], targets[run])
         torch.testing.assert_close(values[run], model(x).detach())
         for name, g in zip(found, torch.autograd.grad(function(model(x), y), list(model.parameters())), strict=True):
+            torch.testing.assert_close(found[name][run], g, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own inputs", "shared inputs"])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_convolutional_networks_at_once_are_each_alone(shared: bool, runs: int) -> None:
+    torch.manual_seed(runs)
+    models = [TutorialCNN().double() for _ in range(runs)]
+    parameters = {
+        name: torch.stack([dict(m.named_parameters())[name].detach() for m in models])
+        for name, _ in models[0].named_parameters()
+    }
+    lead = () if shared else (runs,)
+    inputs, targets = torch.randn(*lead, 4, 3, 32, 32, dtype=torch.float64), torch.randint(10, (*lead, 4))
+    # Flat regions, as photographs have them: all four pixels of a window are the largest, and one of them counts.
+    inputs[..., :16, :] = 0.5
+    found, values = StackedCNN().gradient(parameters, inputs, targets), StackedCNN().outputs(parameters, inputs)
+    assert list(found) == list(parameters)
+    for run, model in enumerate(models):
+        x, y = (inputs, targets) if shared else (inputs[run], targets[run])
+        torch.testing.assert_close(values[run], model(x).detach())
+        loss = nn.functional.cross_entropy(model(x), y)
+        for name, g in zip(found, torch.autograd.grad(loss, list(model.parameters())), strict=True):
             torch.testing.assert_close(found[name][run], g, rtol=1e-10, atol=1e-12)
 
 

@@ -130,7 +130,7 @@ WORKLOADS: dict[str, tuple[int, int, int, float, int, tuple[str, ...], bool]] = 
     "covtype-softmax": (16, 350, 32_768, 1e-4, 2000, ("accuracy",), True),
     "mnist-autoencoder": (16, 1, 2000, 0.0, 1000, (), False),
     "fashion-mlp": (32, 8, 8000, 0.0, 600, ("accuracy",), True),
-    "cifar10-cnn": (128, 1, 1000, 0.0, 300, ("accuracy",), False),
+    "cifar10-cnn": (128, 8, 1000, 0.0, 300, ("accuracy",), True),
     "char-transformer": (16, 4, 256, 0.0, 8437, (), True),
     "least-squares": (16, 350, 65_536, 0.0, 1000, (), True),
     "logistic": (16, 350, 65_536, 1e-4, 1000, (), True),

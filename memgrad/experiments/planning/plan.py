@@ -25,6 +25,9 @@ Table = Mapping[str, Mapping[float, Mapping[int, Run]]]
 PARTS = 4
 """Runs that would fit into one stack are split into this many run groups, so that several cores can share them."""
 
+SHARING = 4
+"""The smallest number of runs of a seed for which a group of their own is worth smaller groups."""
+
 
 @final
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ def _of_one_length(runs: tuple[Run, ...], facts: Facts, width: int | None) -> tu
     alone = [run for run in runs if not stacks[run.digest]]
     if width is None:
         widest = min(widest, max(2, math.ceil(len(together) / PARTS)))
-    return tuple(RunGroup(part) for part in (*_cut(together, widest), *((run,) for run in alone)))
+    return tuple(RunGroup(part) for part in (*_parts(together, widest), *((run,) for run in alone)))
 
 
 def _overshoots(run: Run, method: Rule) -> bool:
@@ -251,6 +254,20 @@ def _known_together(spec: Spec, table: Table) -> list[tuple[Run, ...]]:
                     is_test = spec.tuning_seeds is not None and method.is_tuned and seed not in spec.tuning_seeds
                     sets.setdefault((method.name, "tested") if is_test else needs, []).append(run)
     return [tuple({run.digest: run for run in runs}.values()) for runs in sets.values()]
+
+
+def _parts(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:
+    """Runs in parts of at most this size.
+
+    Runs of a seed see the same minibatches, which a stack of them reads once: if each seed has at least `SHARING` runs,
+    and enough for half a part, parts have one seed.
+    """
+    by_seed: dict[int, list[Run]] = {}
+    for run in runs:
+        by_seed.setdefault(run.seed, []).append(run)
+    if any(len(each) < max(SHARING, widest / 2) for each in by_seed.values()):
+        return _cut(runs, widest)
+    return [part for each in by_seed.values() for part in _cut(each, widest)]
 
 
 def _cut(runs: Sequence[Run], widest: int) -> list[tuple[Run, ...]]:

@@ -54,6 +54,7 @@ class Stack:
         seeds = [run.seed for run in self._runs]
         size = runs[0].batch_size
         self._minibatches = None if size is None else MinibatchOrder(problem.name, problem.examples, size, seeds)
+        self._share_minibatches = len(seeds) > 1 and len(set(seeds)) == 1
         x = problem.stacked_initial_parameters([initial_seed(problem.name, seed) for seed in seeds])
         self._x = {name: p.contiguous() for name, p in x.items()}
         counts = [len(method.mixture.averages) for method in self._methods]
@@ -84,6 +85,8 @@ class Stack:
         if self._minibatches is None:
             return self._problem.stacked_full_gradient(self._x)
         rows = self._minibatches.at(k).to(self._problem.device)
+        if self._share_minibatches:
+            rows = rows[0]
         inputs, targets = (
             data.index_select(0, rows.flatten()).view(*rows.shape, *data.shape[1:]) for data in self._problem.train
         )
