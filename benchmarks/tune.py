@@ -10,6 +10,8 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py validate ... --nu 1.38                  # and tunings that know the spectrum
     python benchmarks/tune.py validate benchmarks/tune_language.toml  # its methods, schedule, metric
     python benchmarks/tune.py validate ... --out table.md
+    python benchmarks/tune.py pack STORE docs/results/rows/tuning     # keep the rows of finished runs, in one file
+    python benchmarks/tune.py validate ... --from docs/results/rows/tuning    # begin with them
 
 `validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a decade
 over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it tunes
@@ -17,7 +19,8 @@ several times, each time with other seeds. Optuna (default sampler, TPE, with it
 halving; `pip install optuna`, left out if missing) searches the cells of the grid with as many runs as tuning took, one
 seed per study, a pruned run counting as the share of its steps. All picks are trained on the same twenty test seeds,
 which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick, minus 1. All of it is
-stored, and resumes where it was stopped: complete data, networks and the language model take core-hours.
+stored, and resumes where it was stopped: complete data, networks and the language model take core-hours. `pack` may be
+called while it runs. From complete rows the table is made again without training and without data sets.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ from memgrad.experiments.racing.portfolio import candidates_of, portfolio, racin
 from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
 from memgrad.experiments.racing.tune import tune
 from memgrad.experiments.racing.tuner import Tuner
+from memgrad.experiments.storing.chunk import Chunk
 from memgrad.files import written_whole
+from memgrad.paper.published import copy_rows
 
 GRID_SEEDS = range(500_000_000, 500_000_010)
 TEST_SEEDS = range(900_000_000, 900_000_020)
@@ -153,6 +158,8 @@ def validate(options: argparse.Namespace) -> None:
         candidates = portfolio()
         spec = of_problem(options, candidates)
     store = Store.open(options.store)
+    if options.start is not None:
+        copy_rows(Store.open(options.start, create=False), store)
     cells = cells_of(candidates, options.range)
     grid = trained(spec, cells, GRID_SEEDS, store)
     best = min(((name, lr) for name in cells for lr in cells[name]), key=lambda cell: mean_log(grid, cell))
@@ -214,6 +221,22 @@ def write(lines: Sequence[str], out: Path | None) -> None:
     if out is not None:
         with written_whole(out) as unfinished:
             unfinished.write_text("\n".join(lines) + "\n")
+
+
+def pack(options: argparse.Namespace) -> None:
+    """Write the rows of finished runs into another store, as one file: a file per run would take ten times as much."""
+    source, target = Store.open(options.store, create=False), Store.open(options.folder)
+    new = set(source.digests()) - set(target.digests())
+    if not new:
+        print("nothing new")
+        return
+    abouts = source.abouts(new)
+    spent = {name: sum(each[name] for each in abouts) for name in ("wall_seconds", "cpu_seconds")}
+    rows = source.read(new)
+    columns = {name: getattr(rows, name) for name in ("digest", "step", "metric", "value")}
+    path = target.write(Chunk(tuple(rows.runs.values()), **columns, diverged=rows.diverged, about=abouts[-1] | spent))
+    copy_rows(source, target, runs=())  # what is known about the problems
+    print(f"{len(rows.runs)} runs, {path.stat().st_size / 1e6:.2f} MB, {spent['cpu_seconds'] / 3600:.2f} core-hours")
 
 
 LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
@@ -317,7 +340,12 @@ def main() -> None:
     validation.add_argument("--repetitions", type=int, default=10)
     validation.add_argument("--nu", type=float, help="tune with this nu as well, as memgrad spectrum measured it")
     validation.add_argument("--store", type=Path, default=Path("tune-store"))
+    validation.add_argument("--from", dest="start", type=Path, metavar="FOLDER", help="begin with these rows")
     validation.set_defaults(run=validate)
+    packing = commands.add_parser("pack")
+    packing.add_argument("store", type=Path)
+    packing.add_argument("folder", type=Path)
+    packing.set_defaults(run=pack)
     for each in (rates, simulation, validation):
         each.add_argument("--out", type=Path, help="write the table")
     options = parser.parse_args()
