@@ -22,7 +22,7 @@ from memgrad.experiments.training.engines.engine import Engine
 from memgrad.figures.language import language
 from memgrad.paper.language import running
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.beside import PAIRS, WORKLOADS, compared_pairs, extended, others, workload
+from memgrad.paper.language.beside import PAIRS, WORKLOADS, compared_pairs, others, widened, workload
 from memgrad.paper.language.board import board, headline, number_tables, verdict_table
 from memgrad.paper.language.claims import CLAIMS, Finding, LanguageVerdict, verdicts
 from memgrad.paper.language.costs import experiments
@@ -380,7 +380,7 @@ def test_learning_rates_beside_the_claims_go_on_until_the_best_is_not_at_an_end(
         return find(spec)
 
     find = world(tmp_path, lambda run: 1 + abs(math.log(run.lr / best[run.recipe.optimizer])), metric="loss")
-    found = extended(Study(Stages("laptop"), known), spec)
+    found = widened(Study(Stages("laptop"), known), spec)
     assert {method.name: method.step_sizes for method in found.methods} == {
         "SGD": (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2),
         "HB": (0.00625, 0.0125, 0.025, 0.05),
@@ -390,7 +390,7 @@ def test_learning_rates_beside_the_claims_go_on_until_the_best_is_not_at_an_end(
     }
     assert {spec.seed_numbers for spec in asked} == {(100, 101)}  # no test seed is trained to extend a grid
     rehearsed = workload(Stages("quick"), "fashion-mlp")
-    assert extended(Study(Stages("quick"), known), rehearsed) is rehearsed
+    assert widened(Study(Stages("quick"), known), rehearsed) is rehearsed
     assert [each.at_edge for each in find(found).compare("loss", "SGD")] == [False, False, False, True, False]
 
 

@@ -87,7 +87,7 @@ def workload(stages: Stages, problem: str) -> Spec:
     return Spec.of(data, where=f"{problem} at the scale {stages.scale}")
 
 
-def extended(study: Study, spec: Spec) -> Spec:
+def widened(study: Study, spec: Spec) -> Spec:
     """An experiment whose learning rates go on, by a factor of 2, where the best of a method is at an end of its own.
 
     The best is that on the tuning seeds. Without this, a method could win because the grid of another is too short.
@@ -115,12 +115,12 @@ def _wider(method: Method, scores: Mapping[tuple[str, float], float]) -> Method:
 
 def compared_others(study: Study) -> tuple[Comparison, ...]:
     """Other methods compared with AdamW, which comes first."""
-    return study.find(extended(study, others(study.stages, study.short[1]))).compare(METRIC, ADAMW)
+    return study.find(widened(study, others(study.stages, study.short[1]))).compare(METRIC, ADAMW)
 
 
 def compared_workload(study: Study, problem: str) -> tuple[Comparison, ...]:
     """The pairs on a workload, each with its reference."""
-    return compared_pairs(study.find(extended(study, workload(study.stages, problem))), "loss", PAIRS)
+    return compared_pairs(study.find(widened(study, workload(study.stages, problem))), "loss", PAIRS)
 
 
 def compared_pairs(results: Results, metric: str, pairs: Sequence[tuple[str, str]]) -> tuple[Comparison, ...]:

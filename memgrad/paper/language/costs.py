@@ -7,7 +7,7 @@ from functools import partial
 
 from memgrad.experiments.planning.spec import Spec
 from memgrad.paper.language import stages as of
-from memgrad.paper.language.beside import OF_PAPER, OTHERS, WORKLOADS, extended, others, workload
+from memgrad.paper.language.beside import OF_PAPER, OTHERS, WORKLOADS, others, widened, workload
 from memgrad.paper.language.running import chosen
 from memgrad.paper.language.stages import SAVINGS, SECOND_TEXT, Winners
 from memgrad.paper.language.study import Study, if_finished
@@ -41,7 +41,7 @@ def experiments(study: Study, names: Iterable[str]) -> tuple[Spec, ...]:
     found += [stages.large(long)] if "L6" in wanted else []
     beside = [others(stages, short)] if OTHERS in wanted else []
     beside += [workload(stages, problem) for problem in WORKLOADS if OF_PAPER in wanted]
-    found += [if_finished(partial(extended, study, spec)) or spec for spec in beside]
+    found += [if_finished(partial(widened, study, spec)) or spec for spec in beside]
     return tuple(found)
 
 
