@@ -14,6 +14,9 @@ from memgrad.statistics import Estimate
 ROOM = 2.0
 """Intervals are cut at this power of the farthest ratio: few seeds make long ones."""
 
+UNCUT = 1.25
+"""They are not cut within this factor from the reference."""
+
 LEAST = 1.02
 """The axis reaches at least this factor from the reference."""
 
@@ -83,4 +86,4 @@ def _farthest(panel: Mapping[str, Estimate]) -> float:
     marks = max((max(each.value, 1 / each.value) for each in found), default=LEAST)
     ends = [end for each in found for end in (each.low, each.high) if 0 < end < float("inf")]
     reach = max((max(end, 1 / end) for end in ends), default=marks)
-    return float(max(min(reach, max(marks, LEAST) ** ROOM), LEAST) ** 1.08)
+    return float(max(min(reach, max(marks**ROOM, UNCUT)), LEAST) ** 1.08)
