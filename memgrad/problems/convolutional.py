@@ -39,7 +39,7 @@ class StackedCNN:
             weight = parameters[f"{name}.weight"].flatten(0, 1).contiguous(memory_format=LAST)
             z = torch.conv2d(h, weight, parameters[f"{name}.bias"].flatten(), groups=groups)
             h = torch.relu(torch.max_pool2d(z, 2))  # in this order ReLU has a quarter of the work
-        h = h.unflatten(1, (runs, -1)).transpose(0, 1).flatten(2)
+        h = h.reshape(len(h), runs, -1).transpose(0, 1)
         for name in ("dense1", "dense2", "dense3"):
             z = torch.baddbmm(parameters[f"{name}.bias"][:, None], h, parameters[f"{name}.weight"].mT)
             h = torch.relu(z)
