@@ -44,7 +44,7 @@ from memgrad.experiments.racing.portfolio import candidates_of, portfolio, racin
 from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
 from memgrad.experiments.racing.tune import tune
 from memgrad.experiments.racing.tuner import Tuner
-from memgrad.experiments.storing.chunk import Chunk
+from memgrad.experiments.storing.chunk import COLUMNS, Chunk
 from memgrad.files import written_whole
 from memgrad.paper.published import copy_rows
 
@@ -233,7 +233,7 @@ def pack(options: argparse.Namespace) -> None:
     abouts = source.abouts(new)
     spent = {name: sum(each[name] for each in abouts) for name in ("wall_seconds", "cpu_seconds")}
     rows = source.read(new)
-    columns = {name: getattr(rows, name) for name in ("digest", "step", "metric", "value")}
+    columns = {name: getattr(rows, name) for name in COLUMNS}
     path = target.write(Chunk(tuple(rows.runs.values()), **columns, diverged=rows.diverged, about=abouts[-1] | spent))
     copy_rows(source, target, runs=())  # what is known about the problems
     print(f"{len(rows.runs)} runs, {path.stat().st_size / 1e6:.2f} MB, {spent['cpu_seconds'] / 3600:.2f} core-hours")
