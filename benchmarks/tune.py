@@ -10,17 +10,17 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py validate ... --nu 1.38                  # and tunings that know the spectrum
     python benchmarks/tune.py validate benchmarks/tune_language.toml  # its methods, schedule, metric
     python benchmarks/tune.py validate ... --out table.md
-    python benchmarks/tune.py pack STORE docs/results/rows/tuning     # keep the rows of finished runs, in one file
+    python docs/results/publish.py tuning STORE                       # keep the rows of finished runs
     python benchmarks/tune.py validate ... --from docs/results/rows/tuning    # begin with them
 
-`validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a decade
-over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it tunes
-several times, each time with other seeds. Optuna (default sampler, TPE, with its median pruner, and with successive
-halving; `pip install optuna`, left out if missing) searches the cells of the grid with as many runs as tuning took, one
-seed per study, a pruned run counting as the share of its steps. All picks are trained on the same twenty test seeds,
-which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick, minus 1. All of it is
-stored, and resumes where it was stopped: complete data, networks and the language model take core-hours. `pack` may be
-called while it runs. From complete rows the table is made again without training and without data sets.
+`validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a
+decade over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it
+tunes several times, each time with other seeds. Optuna (default sampler, TPE, with its median pruner, and with
+successive halving; `pip install optuna`, left out if missing) searches the cells of the grid with as many runs as
+tuning took, one seed per study, a pruned run counting as the share of its steps. All picks are trained on the same
+twenty test seeds, which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick,
+minus 1. All of it is stored, and resumes where it was stopped: complete data, networks and the language model take
+core-hours. From complete rows the table is made again without training and without data sets.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ from memgrad.experiments.racing.portfolio import candidates_of, portfolio, racin
 from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
 from memgrad.experiments.racing.tune import tune
 from memgrad.experiments.racing.tuner import Tuner
-from memgrad.experiments.storing.chunk import COLUMNS, Chunk
+from memgrad.experiments.storing.upkeep import copy_rows
 from memgrad.files import written_whole
-from memgrad.paper.published import copy_rows
 
 GRID_SEEDS = range(500_000_000, 500_000_010)
 TEST_SEEDS = range(900_000_000, 900_000_020)
@@ -223,22 +222,6 @@ def write(lines: Sequence[str], out: Path | None) -> None:
             unfinished.write_text("\n".join(lines) + "\n")
 
 
-def pack(options: argparse.Namespace) -> None:
-    """Write the rows of finished runs into another store, as one file: a file per run would take ten times as much."""
-    source, target = Store.open(options.store, create=False), Store.open(options.folder)
-    new = set(source.digests()) - set(target.digests())
-    if not new:
-        print("nothing new")
-        return
-    abouts = source.abouts(new)
-    spent = {name: sum(each[name] for each in abouts) for name in ("wall_seconds", "cpu_seconds")}
-    rows = source.read(new)
-    columns = {name: getattr(rows, name) for name in COLUMNS}
-    path = target.write(Chunk(tuple(rows.runs.values()), **columns, diverged=rows.diverged, about=abouts[-1] | spent))
-    copy_rows(source, target, runs=())  # what is known about the problems
-    print(f"{len(rows.runs)} runs, {path.stat().st_size / 1e6:.2f} MB, {spent['cpu_seconds'] / 3600:.2f} core-hours")
-
-
 LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
     "normal": lambda rng, size: rng.normal(size=size),
     "Student's t, 3 degrees of freedom": lambda rng, size: rng.standard_t(3, size=size),
@@ -342,10 +325,6 @@ def main() -> None:
     validation.add_argument("--store", type=Path, default=Path("tune-store"))
     validation.add_argument("--from", dest="start", type=Path, metavar="FOLDER", help="begin with these rows")
     validation.set_defaults(run=validate)
-    packing = commands.add_parser("pack")
-    packing.add_argument("store", type=Path)
-    packing.add_argument("folder", type=Path)
-    packing.set_defaults(run=pack)
     for each in (rates, simulation, validation):
         each.add_argument("--out", type=Path, help="write the table")
     options = parser.parse_args()

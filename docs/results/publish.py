@@ -3,13 +3,15 @@
     python docs/results/publish.py rows STORE --scale workstation
     python docs/results/publish.py scoreboard reproduction
     python docs/results/publish.py language [STORE]
+    python docs/results/publish.py tuning STORE
 
 The rows of a scale go to rows/SCALE, where `memgrad report --from docs/results` finds them, and `memgrad reproduce
 --scale SCALE --from docs/results` resumes from them. The scoreboard goes to scoreboard.json, its table to
 scoreboard.md, which is made of scoreboard.json alone, and a test makes it again. Those of the scale laptop, whose rows
 are gone, have version 1 of the verdicts; version 2 is computed from their numbers. The rows behind L1 to L6 go to
 rows/language-SCALE; language.json, the tables language.md and language_numbers.md and the figures language*.svg are
-made of all rows that are there. They say what is not measured yet, and a test makes the tables again.
+made of all rows that are there. They say what is not measured yet, and a test makes the tables again. The rows of
+benchmarks/tune.py go to rows/tuning. All of this may be called while runs are being trained.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from PIL import Image
 
 from memgrad.experiments.driver import known_facts, results_of
 from memgrad.experiments.storing.store import Store
+from memgrad.experiments.storing.upkeep import copy_rows, merge_alike
 from memgrad.files import written_whole
 from memgrad.paper.claims import Verdict
 from memgrad.paper.data_facts import DataFacts
@@ -36,7 +39,7 @@ from memgrad.paper.language.running import stored
 from memgrad.paper.language.stages import Stages
 from memgrad.paper.language.stages import scales as language_scales
 from memgrad.paper.language.study import Study
-from memgrad.paper.published import ROWS, copy_rows, outcome_counts, retested
+from memgrad.paper.published import ROWS, outcome_counts, retested
 from memgrad.paper.rules import Finding
 from memgrad.paper.scales import EXPERIMENTS, experiment, scales
 from memgrad.paper.verdicts import JUDGES
@@ -64,8 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     language.add_argument(
         "--scale", default="laptop", choices=[n for n, each in language_scales().items() if each.decides]
     )
+    tuning = kinds.add_parser("tuning", help="copy the rows of finished runs of benchmarks/tune.py")
+    tuning.add_argument("store", type=Path, help="the store that has them")
     given = parser.parse_args(arguments)
-    if given.kind == "language":
+    if given.kind == "tuning":
+        target = Store.open(HERE / ROWS / "tuning")
+        copy_rows(Store.open(given.store, create=False), target)
+        merge_alike(target)
+        print(f"{len(target.digests()):,} runs")
+    elif given.kind == "language":
         publish_language(None if given.store is None else Store.open(given.store, create=False), given.scale)
     elif given.kind == "rows":
         publish_rows(Store.open(given.store, create=False), given.scale)
@@ -87,6 +97,7 @@ def publish_language(store: Store | None, scale: str) -> None:
     target = Store.open(HERE / ROWS / f"language-{scale}")
     if store is not None:
         copy_rows(store, target)
+    merge_alike(target)
     here = HERE if scale == "laptop" else HERE / f"language-{scale}"
     here.mkdir(exist_ok=True)
     study = Study(Stages(scale), stored(target))
@@ -111,6 +122,7 @@ def publish_rows(store: Store, scale: str) -> None:
         missing = len(results.missing())
         complete = not missing and len(results.methods) == len(spec.methods)
         print(f"{name}: {len(results.rows.runs)} runs, {'complete' if complete else f'{missing} known ones missing'}")
+    merge_alike(target)
     specs = {name: experiment(name, scale) for name in ("autoencoder-mini", "autoencoder-full")}
     DataFacts(DataFacts().plateau_of(specs), DataFacts().originals_of(specs)).save(target.path)
 

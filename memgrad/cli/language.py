@@ -51,13 +51,14 @@ def reproduce_language(
     """Run what these claims need, decide them, and print and write the verdicts."""
     from memgrad.experiments.storing.provenance import provenance
     from memgrad.experiments.storing.store import Store
+    from memgrad.experiments.storing.upkeep import copy_rows
     from memgrad.paper.language import running
     from memgrad.paper.language.board import board, finish, write_board
     from memgrad.paper.language.costs import experiments
     from memgrad.paper.language.pictures import write_figures
     from memgrad.paper.language.stages import Stages, scales
     from memgrad.paper.language.study import Study
-    from memgrad.paper.published import copy_rows, published_store
+    from memgrad.paper.published import published_store
     from memgrad.paper.scales import known
 
     known("scale", scale, scales())

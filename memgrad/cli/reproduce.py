@@ -79,9 +79,10 @@ def reproduce(
     """
     from memgrad.experiments.storing.folder import default_path
     from memgrad.experiments.storing.store import Store
+    from memgrad.experiments.storing.upkeep import copy_rows
     from memgrad.figures import FORMATS
     from memgrad.paper import reproduction
-    from memgrad.paper.published import copy_rows, published_store
+    from memgrad.paper.published import published_store
     from memgrad.paper.scales import known, scales
     from memgrad.paper.verdicts import chosen
     from memgrad.report import write_report

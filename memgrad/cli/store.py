@@ -81,6 +81,7 @@ def gc(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that rows are to be removed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    merge: Annotated[bool, typer.Option("--merge", help="Then merge small files of rows into few large ones.")] = False,
 ) -> None:
     """Remove what a store does not need: incomplete and damaged files, checkpoints of finished runs, duplicates.
 
@@ -90,8 +91,12 @@ def gc(
 
     - `memgrad gc --dry-run`
     - `memgrad gc --keep experiment.toml --yes`
+    - `memgrad gc --merge`
     """
-    from memgrad.experiments.storing.upkeep import clean
+    from memgrad.experiments.storing.upkeep import clean, merge_alike
+
+    if merge and dry_run:
+        raise ValueError("--merge rewrites files: leave out --dry-run, or --merge to see what would be removed.")
 
     kept = store_in(store)
     wanted = None if keep is None else _runs_to_keep(keep, kept)
@@ -102,6 +107,9 @@ def gc(
         typer.echo(f"{each.path.relative_to(kept.path)}: {each.reason}")
     size = _size(sum(each.nbytes for each in found))
     typer.echo(f"{len(found)} files, {size}, {'would be removed' if dry_run else 'were removed'}")
+    if merge:
+        many, few = merge_alike(kept)
+        typer.echo(f"{many:,} files of rows were merged into {few:,}")
 
 
 def _runs_to_keep(spec: Path, store: Store) -> set[str]:

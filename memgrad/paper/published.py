@@ -8,7 +8,7 @@ the published report can be made without them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from memgrad.experiments.storing.store import Store
-from memgrad.files import written_whole
 from memgrad.paper.adaptive import DEGREES, RIVALS, weighed_degrees
 from memgrad.paper.claims import Claim, FirstVersion, Outcome, Verdict, number
 from memgrad.paper.evidence import EXAMPLES, weighed
@@ -42,32 +41,6 @@ def published_store(folder: Path, scale: str) -> Store:
         known = ", ".join(published_scales(folder)) or "none"
         raise FileNotFoundError(f"{folder} has no published rows of the scale {scale!r}; it has those of: {known}.")
     return Store.open(place, create=False)
-
-
-def copy_rows(source: Store, target: Store, *, runs: Iterable[str] | None = None) -> int:
-    """Copy finished runs from one store to another, and the facts about problems; return how many chunks were new.
-
-    Args:
-        source: Where they are.
-        target: Where they go. What it has already stays.
-        runs: The digests of the runs; all by default. A chunk is copied if it has one of them.
-    """
-    wanted, there, new = None if runs is None else set(runs), set(target.digests()), 0
-    with target.writing():
-        for path, header in source.headers().items():
-            mine = set(header.runs)
-            if (wanted is None or mine & wanted) and not mine <= there:
-                _copy(path, target.path / "chunks" / path.name)
-                new += 1
-    for path in sorted((source.path / "problems").glob("*.json")):
-        _copy(path, target.path / "problems" / path.name)
-    return new
-
-
-def _copy(path: Path, to: Path) -> None:
-    if not to.exists():
-        with written_whole(to) as unfinished:
-            unfinished.write_bytes(path.read_bytes())
 
 
 # --- verdicts whose rows are lost ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
-from tiny_runs import chunk_from
+from tiny_runs import chunk_from, run_of
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
@@ -169,6 +169,22 @@ def test_gc_removes_rows_only_if_told_twice(folder: Path, spec: Path, tmp_path: 
     assert run("gc", "--keep", spec, "--yes").stdout.startswith("0 files")
     assert "none of its runs is to be kept" in run("gc", "--keep", tmp_path / "less.toml", "--yes").stdout
     assert len(Store.open(folder).digests()) == 6
+
+
+def test_gc_merges_small_files_if_asked(folder: Path) -> None:
+    store = Store.open(folder)
+    for seed in (100, 101, 102):
+        store.write(chunk_from([run_of(seed=seed)]))
+    rows, files = len(store.read()), len(store.headers())
+    refused = run("gc", "--merge", "--dry-run")
+    assert refused.exit_code == 2
+    assert "--merge rewrites files: leave out --dry-run" in said(refused)
+    result = run("gc", "--merge")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.endswith("files of rows were merged into 2\n")
+    assert len(store.headers()) < files
+    assert len(store.read()) == rows
+    assert run("gc", "--merge").stdout.endswith("0 files of rows were merged into 0\n")
 
 
 def test_gc_does_not_guess_which_runs_belong_to_an_unfinished_experiment(tmp_path: Path, spec: Path) -> None:

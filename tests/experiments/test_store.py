@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from memgrad.experiments.storing import store as store_module
 from memgrad.experiments.storing.chunk import Chunk
 from memgrad.experiments.storing.folder import default_path
 from memgrad.experiments.storing.store import Store
+from memgrad.experiments.storing.upkeep import clean, merge_alike
 from memgrad.files import written_whole
 
 SELDOM = (("accuracy", (0, 30)),)
@@ -574,3 +575,102 @@ def test_the_name_of_a_new_file_is_flushed_too(tmp_path: Path, monkeypatch: pyte
     with written_whole(tmp_path / "a") as unfinished:
         unfinished.write_text("1")
     assert flushed == [False, True]
+
+
+# --- merging ---------------------------------------------------------------------------------------------------------
+
+
+def made(seeds: Sequence[int], commit: str = "c", seconds: float = 1.0, worse: float = 0.0) -> Chunk:
+    """A chunk of runs with these seeds; the one with seed 1 diverged at step 20."""
+    runs = [run_of(seed=seed) for seed in seeds]
+    chunk = chunk_from(
+        runs, lambda run, step: run.seed + step + worse, {run_of(seed=1).digest: 20} if 1 in seeds else {}
+    )
+    time = f"2026-01-0{max(seeds) % 9 + 1}"
+    return replace(chunk, about={"commit": commit, "time": time, "wall_seconds": seconds, "cpu_seconds": seconds / 2})
+
+
+def test_merging_keeps_all_rows_and_adds_times_for_each_way_they_were_made(store: Store) -> None:
+    for seed in range(4):
+        store.write(made([seed], seconds=1.0 + seed))
+    other = store.write(made([4], commit="another"))
+    longer = store.write(replace(chunk_from([run_of(steps=(0, 10, 40))]), about=made([0]).about))
+    rows, digests = contents(store), set(store.digests())
+    assert merge_alike(store) == (4, 1)
+    [merged] = store.headers().keys() - {other, longer}
+    assert contents(store) == rows
+    assert set(store.digests()) == digests
+    about = store.headers()[merged].about
+    assert about == {"commit": "c", "time": "2026-01-04", "wall_seconds": 10.0, "cpu_seconds": 5.0}
+    assert store.read().diverged == {run_of(seed=1).digest: 20}
+    assert other.exists()
+    assert longer.exists()
+    assert merge_alike(store) == (0, 0)
+
+
+@pytest.mark.parametrize("commit", ["c", "d", "e", "f"])  # which decides the order of the files' names
+def test_merging_does_not_change_which_copy_of_a_run_is_read(tmp_path: Path, store: Store, commit: str) -> None:
+    (store.path / "chunks").mkdir()
+    chunks = [
+        made([0, 1]),
+        made([1, 2], worse=0.5),
+        made([2, 3], commit, worse=0.25),
+        made([3, 0], commit, worse=0.75),
+        made([0, 4], "alone", worse=0.125),
+        made([2], "in vain", worse=0.375),
+    ]
+    for i, chunk in enumerate(chunks):
+        path = Store.open(tmp_path / str(i)).write(chunk)
+        (store.path / "chunks" / path.name).write_bytes(path.read_bytes())
+
+    def read() -> dict[tuple[Any, ...], float]:
+        rows = store.read()
+        return {key[:3]: key[3] for key in zip(rows.digest, rows.step, rows.metric, rows.value, strict=True)}
+
+    before = read()
+    merge_alike(store)
+    assert read() == before
+    assert sum(len(header.runs) for header in store.headers().values()) == 5
+
+
+def test_a_merge_that_was_interrupted_loses_nothing_and_is_cleaned_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = [store.write(made([seed])) for seed in range(3)]
+    rows = contents(store)
+    with monkeypatch.context() as patched:
+
+        def killed(path: Path, **_: object) -> None:
+            if path.suffix == ".parquet":
+                raise KeyboardInterrupt
+
+        patched.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            merge_alike(store)
+    (store.path / "holder.json").unlink(missing_ok=True)
+    assert {each.path for each in clean(store)} == set(small)
+    assert contents(store) == rows
+
+
+def test_who_reads_while_chunks_are_merged_gets_all_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(3):
+        store.write(made([seed]))
+    reader, merged = Store(store.path), []
+
+    def late(path: Path) -> bytes:
+        if not merged:  # between looking at the folder and reading the first file
+            merged.append(True)
+            merge_alike(store)
+        return chunk_files.verified(path)
+
+    assert len(reader.digests()) == 3
+    monkeypatch.setattr(store_module, "verified", late)
+    assert len(reader.read()) == len(contents(store))
+    assert merged
+
+
+def test_chunks_that_are_gone_are_not_merged(store: Store) -> None:
+    path = store.write(made([0]))
+    with pytest.raises(ValueError, match=r"1 chunks of .* cannot be merged: some are not there"):
+        store.merge([[path], [path.with_name("0" * 32 + ".parquet")]])
+    assert list(store.headers()) == [path]

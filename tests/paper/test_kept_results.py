@@ -13,6 +13,7 @@ from tiny_runs import chunk_from, run_of
 
 from memgrad.experiments.driver import Outcome
 from memgrad.experiments.storing.store import Store
+from memgrad.experiments.storing.upkeep import copy_rows
 from memgrad.memory.passport import Progress
 from memgrad.paper import guarantees, odes, power_laws, published, smoothing, verdicts
 from memgrad.paper.claims import BEYOND, Claim, FirstVersion, Verdict
@@ -20,7 +21,7 @@ from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.pieces import Piece, make_pieces, pieces_of
 from memgrad.paper.progress import Countdown, stage
-from memgrad.paper.published import _count, copy_rows, outcome_counts
+from memgrad.paper.published import _count, outcome_counts
 from memgrad.paper.reproduction import Made, Reproduction, _why, countdown, reproduce
 from memgrad.paper.scales import scales
 from memgrad.paper.settings import OdesSettings, SmoothingSettings

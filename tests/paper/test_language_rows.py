@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 from memgrad.cli import app
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.store import Store
+from memgrad.experiments.storing.upkeep import copy_rows
 from memgrad.paper.language.board import board, number_tables, verdict_table
 from memgrad.paper.language.running import stored
 from memgrad.paper.language.stages import Stages
 from memgrad.paper.language.study import Study
-from memgrad.paper.published import copy_rows, published_store
+from memgrad.paper.published import published_store
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "docs" / "results"

@@ -11,10 +11,11 @@ import pytest
 from memgrad.experiments.driver import known_facts, results_of
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.store import Store
+from memgrad.experiments.storing.upkeep import copy_rows
 from memgrad.paper.claims import Verdict
 from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.evidence import Evidence
-from memgrad.paper.published import copy_rows, published_scales, published_store
+from memgrad.paper.published import published_scales, published_store
 from memgrad.paper.scales import EXPERIMENTS, experiment, scales
 from memgrad.paper.verdicts import JUDGES
 

@@ -29,6 +29,9 @@ KEY = "memgrad"
 COLUMNS: dict[str, type[np.generic]] = {"digest": np.str_, "step": np.int64, "metric": np.str_, "value": np.float64}
 """The columns of a chunk and their types."""
 
+TIMES = ("wall_seconds", "cpu_seconds")
+"""The entries of a chunk's provenance that say how long its runs took."""
+
 RUN_COLUMNS: dict[str, type[np.generic]] = {
     "problem": np.str_,
     "examples": np.int64,

@@ -24,6 +24,7 @@ from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.storing.chunk import (
     COLUMNS,
     FORMAT,
+    TIMES,
     Chunk,
     Header,
     Rows,
@@ -172,6 +173,32 @@ class Store:
             self._put(path, data)
             return path
 
+    def merge(self, groups: Iterable[Iterable[Path]]) -> None:
+        """Write the rows of each group of chunks as one chunk, and remove them.
+
+        Their times are added. Of several copies of a run the one that was read so far is kept.
+        """
+        with self.writing():
+            headers, merged, old = self._scan()[0], [], set()
+            owners = _owners(headers)
+            for names in [{path.name for path in paths} for paths in groups]:
+                owned = {digest for digest, name in owners.items() if name in names}
+                rows = self.read(owned)
+                if not names <= headers.keys() or rows.runs.keys() != owned:
+                    raise ValueError(f"{len(names)} chunks of {self.path} cannot be merged: some are not there.")
+                abouts = sorted((headers[name].about for name in names), key=lambda about: str(about.get("time")))
+                spent = {name: sum(about.get(name, 0.0) for about in abouts) for name in TIMES}
+                old |= names
+                if owned:
+                    columns = {name: getattr(rows, name) for name in COLUMNS}
+                    about = {**abouts[-1], **spent}
+                    merged.append(Chunk(tuple(rows.runs.values()), **columns, diverged=rows.diverged, about=about))
+            new = {file_name(data): data for data in map(encode, merged)}
+            for name, data in new.items():
+                self._put(self._file(name), data)
+            for name in old - new.keys():
+                self._file(name).unlink(missing_ok=True)
+
     def digests(self) -> Mapping[str, Run]:
         """The finished runs by digest, including those that diverged."""
         headers = self._scan()[0]
@@ -191,8 +218,8 @@ class Store:
         for name, mine in owned.items():
             try:
                 columns = decode_rows(verified(self._file(name)))
-            except FileNotFoundError:  # removed in the meantime
-                continue
+            except FileNotFoundError:  # removed in the meantime, because another file has its rows
+                return self.read(wanted)
             except ValueError as error:
                 logger.warning("%s is damaged: %s. Its rows are left out.", self._file(name), error)
                 continue

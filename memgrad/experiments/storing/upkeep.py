@@ -1,10 +1,11 @@
-"""What a store holds, and which of its files are no longer needed."""
+"""What a store holds, which of its files are no longer needed, and rows copied from store to store."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any, final
 
 from memgrad.experiments.planning.recipe import MEMORIES
 from memgrad.experiments.planning.runs import Run
+from memgrad.experiments.storing.chunk import TIMES, Header
 from memgrad.experiments.storing.store import Damage, Store
+from memgrad.files import written_whole
 
 _UNFINISHED = re.compile(r"\..+\.\d+\.tmp")
 
@@ -125,6 +128,61 @@ def clean(store: Store, *, keep: Collection[str] | None = None, dry_run: bool = 
         for each in () if dry_run else found:
             each.path.unlink(missing_ok=True)
     return found
+
+
+def merge_alike(store: Store) -> tuple[int, int]:
+    """Merge chunks that were made alike, with the store locked; return how many were merged, and into how many.
+
+    These are chunks of one problem and number of steps, by the same version and commit on the same machine. A sweep of
+    runs that are trained alone, or `memgrad tune`, leaves a small file for each. Copies of runs are removed.
+    """
+    with store.writing():
+        headers = store.headers()
+        copies = Counter(digest for header in headers.values() for digest in header.runs)
+        alike: dict[str, list[Path]] = {}
+        for path, header in headers.items():
+            alike.setdefault(_made(header), []).append(path)
+        several = [
+            paths
+            for paths in alike.values()
+            if len(paths) > 1 or any(copies[digest] > 1 for digest in headers[paths[0]].runs)
+        ]
+        store.merge(several)
+        left = len(store.headers())
+    return sum(map(len, several)), left - (len(headers) - sum(map(len, several)))
+
+
+def _made(header: Header) -> str:
+    """What and how a chunk was made, but for its times."""
+    how = {name: value for name, value in header.about.items() if name not in ("time", *TIMES)}
+    what = sorted({(run.problem, run.fingerprint, run.steps) for run in header.runs.values()})
+    return json.dumps([how, what], sort_keys=True)
+
+
+def copy_rows(source: Store, target: Store, *, runs: Iterable[str] | None = None) -> int:
+    """Copy finished runs from one store to another, and the facts about problems; return how many chunks were new.
+
+    Args:
+        source: Where they are.
+        target: Where they go. What it has already stays.
+        runs: The digests of the runs; all by default. A chunk is copied if it has one of them.
+    """
+    wanted, there, new = None if runs is None else set(runs), set(target.digests()), 0
+    with target.writing():
+        for path, header in source.headers().items():
+            mine = set(header.runs)
+            if (wanted is None or mine & wanted) and not mine <= there:
+                _copy(path, target.path / "chunks" / path.name)
+                new += 1
+    for path in sorted((source.path / "problems").glob("*.json")):
+        _copy(path, target.path / "problems" / path.name)
+    return new
+
+
+def _copy(path: Path, to: Path) -> None:
+    if not to.exists():
+        with written_whole(to) as unfinished:
+            unfinished.write_bytes(path.read_bytes())
 
 
 def _unneeded(store: Store, keep: Collection[str] | None) -> Iterator[tuple[Path, str]]:
