@@ -138,8 +138,12 @@ def interval(samples: ArrayLike, *, quantile: float | None = None, name: str = "
     if (x == x[0]).all():  # the mean of equal numbers is rounded, and its spread would not be 0
         same = float(x[0])
         return Estimate(same, same, same, n, name)
-    mean = float(x.mean())
-    half = (t_quantile(n) if quantile is None else quantile) * float(x.std(ddof=1)) / math.sqrt(n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = float(x.mean()), float(x.std(ddof=1))
+        if not 0 < spread < math.inf:  # squares of very small or large numbers are 0 or infinite
+            largest = float(abs(x).max())
+            mean, spread = float((x / largest).mean()) * largest, float((x / largest).std(ddof=1)) * largest
+    half = (t_quantile(n) if quantile is None else quantile) * spread / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n, name)
 
 
@@ -193,6 +197,8 @@ def ratio_of_means(a: ArrayLike, b: ArrayLike, *, quantile: float | None = None,
     x, y = _vector(a), _vector(b)
     if len(x) != len(y) or len(x) < 2:
         raise ValueError(f"a ratio of means needs at least 2 pairs of samples, got {len(x)} and {len(y)} samples.")
+    if y.mean() == 0:
+        raise ValueError("a ratio of means needs samples b whose mean is not 0, got a mean of 0.")
     ratio = float(x.mean() / y.mean())
     error = float((x - ratio * y).std(ddof=1)) / math.sqrt(len(x)) / abs(float(y.mean()))
     half = (t_quantile(len(x)) if quantile is None else quantile) * error

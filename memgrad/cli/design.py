@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from memgrad.cli.layout import show
-from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, count
+from memgrad.cli.options import AsJson, BatchSize, LabelNoise, Nu, Zeta, check_outputs, count
 from memgrad.cli.terminal import progress_bar
 
 
@@ -32,12 +32,14 @@ def design(
     """
     from memgrad import theory
     from memgrad.files import written_whole
+    from memgrad.tables import json_ready
 
     if out is not None and out.suffix != ".json":
         raise ValueError(f"a design is kept as JSON, in a file that ends in .json, got --out {str(out)!r}.")
+    check_outputs(text=out)
     with progress_bar(f"design for {steps} steps") as report:
         found = theory.design(nu, zeta, noise=noise, batch=batch, steps=steps, iterations=iterations, progress=report)
-    text = json.dumps(found.to_dict(), indent=1)
+    text = json.dumps(json_ready(found.to_dict()), indent=1)
     if as_json:
         typer.echo(text)
     else:

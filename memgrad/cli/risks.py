@@ -88,6 +88,7 @@ def risk(
 
 def _rows(found: Risk, names: list[str], nu: float, zeta: float) -> tuple[list[dict[str, Any]], dict[str, Curve]]:
     from memgrad.dynamics import fit_exponent, kappa_of, predicted_exponent
+    from memgrad.dynamics.exponents import SLACK
     from memgrad.figures import Curve
 
     rows, curves = [], {}
@@ -95,7 +96,9 @@ def _rows(found: Risk, names: list[str], nu: float, zeta: float) -> tuple[list[d
         diverged = bool((found.diverged_at[i] >= 0).all())
         j = int(found.diverged_at[i].argmax()) if diverged else found.best([i])[1]
         kappa = kappa_of(found.methods[i].mixture)
-        theory = predicted_exponent(nu, zeta, kappa=kappa) if 1 / nu <= kappa <= 1 and not found.noise else None
+        theory = None
+        if kappa is not None and 1 / nu - SLACK <= kappa <= 1 and not found.noise:
+            theory = predicted_exponent(nu, zeta, kappa=kappa)
         last = found.k > 0
         exponent = None if diverged or last.sum() < 9 else fit_exponent(found.k, found.risk[i, j])
         rows.append(

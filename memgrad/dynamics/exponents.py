@@ -11,6 +11,9 @@ from memgrad.kinds import Array, as_number
 from memgrad.memory import Gain, Mixture
 from memgrad.statistics import Estimate
 
+SLACK = 1e-6
+"""The rounding of kappa below 1/nu that is accepted: 1/3 is often written 0.333333."""
+
 
 def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
     r"""The exponent $\theta$ of the risk $k^{-\theta}$ under the gain $(1+k)^{1-\kappa}$: $\theta = (2-\kappa)\zeta$.
@@ -43,7 +46,7 @@ def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
     )
     zeta = as_number(owner, "zeta", zeta, least=0.0, excluded=True, why="the first risk is infinite otherwise")
     kappa = as_number(owner, "kappa", kappa, least=0.0, excluded=True, why="a larger gain diverges")
-    if not 1 / nu - 1e-12 <= kappa <= 1:
+    if not 1 / nu - SLACK <= kappa <= 1:
         raise ValueError(
             f"predicted_exponent needs 1/nu = {1 / nu:.4g} <= kappa <= 1, got kappa={kappa!r}: a larger gain "
             f"diverges with small batches, and a falling one has no theory here."
@@ -51,20 +54,25 @@ def predicted_exponent(nu: float, zeta: float, *, kappa: float = 1.0) -> float:
     return (2 - kappa) * min(zeta, 2 - 1 / nu)
 
 
-def kappa_of(mixture: Mixture) -> float:
-    r"""The $\kappa$ of a mixture whose gain grows as $k^{1-\kappa}$ in the long run; 1 if the gain is bounded.
+def kappa_of(mixture: Mixture) -> float | None:
+    r"""The $\kappa$ of a mixture whose gain grows as $k^{1-\kappa}$ in the long run; 1 if it tends to a constant.
+
+    `None` if it ends, as `cool(20)*inst` does, or is known for some steps only.
 
     Example:
         >>> kappa_of(Mixture.parse("inst + 0.1*(1+k)^0.25*poly:8")), kappa_of(Mixture.parse("sum*exp:0.9"))
         (0.75, 1.0)
     """
-    near, far, growth = 10**14, 10**16, 0.0
+    near, far, growth = 10**14, 10**16, []
     for part in mixture.parts:
         for term in part.gain.terms:
-            first, last = (float(Gain((term,))(k, part.memory)) for k in (near, far))
-            if first > 0:
-                growth = max(growth, float(np.log(last / first) / np.log(far / near)))
-    return round(1 - growth, 6)
+            try:
+                first, last = (float(Gain((term,))(k, part.memory)) for k in (near, far))
+            except (IndexError, ValueError):  # decays that were listed one by one
+                return None
+            if first > 0 and last > 0:
+                growth.append(float(np.log(last / first) / np.log(far / near)))
+    return round(1 - max(0.0, *growth), 6) if growth else None
 
 
 def fit_exponent(k: ArrayLike, risk: ArrayLike, *, decades: float = 1.0, name: str = "exponent") -> Estimate:

@@ -33,9 +33,24 @@ def parse_flow(text: str, gradient: Callable[[Any], Any], *, noise: Any = 0.0, h
     given: dict[str, Any] = {"gradient": gradient, "noise": noise, "hessian": hessian}
     if text in ("gd", "amplified"):
         return (GradientFlow if text == "gd" else AmplifiedFlow)(**given)
-    if text.endswith("/t") or text.replace(".", "", 1).isdigit():
+    if text.endswith("/t") or _is_number(text):
         return HeavyBallFlow(text, **given)
-    return MemoryFlow(Memory.parse(text), **given)
+    try:
+        memory = Memory.parse(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} A flow is a memory, a heavy ball's viscosity as a number or q/t (Nesterov's is 3/t), gd or "
+            f"amplified."
+        ) from None
+    return MemoryFlow(memory, **given)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def expected_seconds(flows: int, *, steps: float, paths: int, dimension: int) -> float:

@@ -322,6 +322,8 @@ def _begin(equation: Equation, dt: float, start: float | None) -> int:
         steps = round(start / dt) if 0 <= start < np.inf else -1
         if steps < 0 or abs(steps * dt - start) > 1e-6 * dt:
             raise ValueError(f"a start must be a multiple >= 0 of the step dt={dt!r}, got start={start!r}.")
+        if steps and not equation.is_singular:
+            raise ValueError(f"{equation} is regular at 0, so it starts there, got start={start!r}: leave it out.")
         if steps == 0 and equation.is_singular:
             raise ValueError(f"{equation} has no coefficients at time 0: start must be > 0, got start={start!r}.")
         return steps

@@ -142,7 +142,7 @@ def _reach(viscosity: Viscosity, t0: Array, t1: Array) -> Array:
     """How far a unit velocity at t0 goes until t1, by quadrature."""
     s, ds = points(t0, t1)
     with np.errstate(all="ignore"):
-        return np.where(t0 > 0, np.sum(viscosity.survival(t0[:, None], s) * ds, axis=1), 0.0)
+        return np.where(t0 > 0, np.sum(viscosity.survival(t0[:, None], s) * viscosity.speed(s) * ds, axis=1), 0.0)
 
 
 def _reaches(viscosity: Viscosity, s: Array, t: Array) -> Array:
@@ -151,7 +151,8 @@ def _reaches(viscosity: Viscosity, s: Array, t: Array) -> Array:
     later = np.append(s[:, 1:], t[:, None], axis=1)
     between = s[..., None] + (later - s)[..., None] * u
     with np.errstate(all="ignore"):
-        reach = (later - s) * np.nan_to_num(viscosity.survival(s[..., None], between) @ du)
+        moved = viscosity.survival(s[..., None], between) * viscosity.speed(between)
+        reach = (later - s) * np.nan_to_num(moved @ du)
         kept = np.nan_to_num(viscosity.survival(s, later))
     for i in range(s.shape[1] - 2, -1, -1):
         reach[:, i] += kept[:, i] * reach[:, i + 1]

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memgrad.dynamics.equations import Equation
-from memgrad.dynamics.kicks import Kick, memory_kick
+from memgrad.dynamics.kicks import Kick, glide, memory_kick, points
+from memgrad.dynamics.quadrature import legendre
 from memgrad.dynamics.results import Ensemble, Recorder
 from memgrad.dynamics.step_limits import refuse_overshooting
 from memgrad.dynamics.timewarp import TimeWarp
-from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity
+from memgrad.dynamics.viscosity import MemoryViscosity, Viscosity, power_reach
 from memgrad.kinds import Array, is_real
 from memgrad.memory import Gain, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.memory.gain_factors import Power
 from memgrad.memory.kinds import as_real
+from memgrad.memory.mixture import refuse_other_step
 from memgrad.memory.passport import Progress
 from memgrad.memory.text import as_memory
+
+_STEPS_AT_ONCE = 256
+
+
+class _Step(NamedTuple):
+    """The coefficients of a step of average and position, and of their noise."""
+
+    b: float
+    w: float
+    half: float
+    a: float
+    of_position: float
+    root: float
+    shared: float
+    own: float
 
 
 @final
@@ -92,6 +109,7 @@ class MixtureFlow(Equation):
                 f"got {mixture}."
             )
         (part,) = mixture.averages
+        refuse_other_step("MixtureFlow.of", part.memory, h)
         (term,) = part.gain.terms
         if any(not isinstance(factor, Power) for factor in term.factors):
             raise ValueError(f"MixtureFlow.of takes gains that are a number times (1+k)^a, got {part.gain}.")
@@ -157,12 +175,11 @@ class MixtureFlow(Equation):
         recorder: Recorder,
         progress: Progress | None,
     ) -> Ensemble:
-        r"""Simulate paths with steps of first order.
+        r"""Simulate paths with steps that are exact while the gradient is held, at the point half a step ahead.
 
-        In a step the gradient is held. The average then moves by the exact kick of its memory, whose noise has the
-        variance $v$, and the newest gradient's noise is the increment of the same Brownian motion, of variance $h$;
-        their covariance is the weight $w = 1 - b$ of the step's gradients, and two normals give both. The position
-        moves by the integral of the gain times the new average.
+        The average and the position move jointly: with the push $\phi$ of the average and
+        $\chi(s) = \dot m(s) \int_s^{t_1} \gamma/m$ of the position, their noises are the integrals of $\phi$ and
+        $\gamma_0 + \chi$ over one Brownian motion, which two normals give with their exact covariance.
         """
         for t in (0.0, int(stops[-1]) * dt):
             refuse_overshooting(self, dt, partial(self._step_without_noise, t))
@@ -175,26 +192,38 @@ class MixtureFlow(Equation):
         with np.errstate(all="ignore"):
             for i, stop in enumerate(stops.tolist()):
                 while done < stop:
-                    t0, t1 = done * dt, (done + 1) * dt
-                    b, w, var = (float(part) for part in self.kick(np.array(t0), np.array(t1)))
-                    g = self.slope(x)
-                    v = b * v - w * g
-                    moved = self._gain_over(t0, t1)
-                    x = x - self.instant * dt * g
-                    if not noise.is_zero:
-                        first, second = rng.standard_normal((2, paths, sources))
-                        normals += 2 * paths * sources
-                        shared = first * (w / np.sqrt(var)) + second * np.sqrt(max(dt - w * w / var, 0.0))
-                        v -= noise.push(x, np.sqrt(var) * first)
-                        x = x - self.instant * noise.push(x, shared)
-                    x = x + moved * v
-                    done += 1
-                    if progress is not None and done % 256 == 0:
+                    upto = min(stop, done + _STEPS_AT_ONCE)
+                    for step in self._steps(np.arange(done, upto) * dt, dt):
+                        where = x + step.half * v
+                        g = self.slope(where)
+                        x = x + step.a * v - step.of_position * g
+                        v = step.b * v - step.w * g
+                        if not noise.is_zero:
+                            first, second = rng.standard_normal((2, paths, sources))
+                            normals += 2 * paths * sources
+                            v -= noise.push(where, step.root * first)
+                            x -= noise.push(where, step.shared * first + step.own * second)
+                    done = upto
+                    if progress is not None:
                         progress(done, total)
                 recorder.record(i, x, v)
         return recorder.ensemble(
             equation=str(self), scheme="exact", dt=dt, start=0.0, seed=seed, steps=total, normals=normals
         )
+
+    def _steps(self, t0: Array, dt: float) -> list[_Step]:
+        """The coefficients of steps dt from these times."""
+        t1 = t0 + dt
+        kick = self.kick(t0, t1)
+        moved = glide(_BesideGain(self), self.memory.rate, t0, t1)
+        s, ds = points(t0, t1)
+        push = self.instant + moved.chi
+        shared = np.sum(self.push(s, t1[:, None]) * push * ds, axis=1) / np.sqrt(kick.v)
+        own = np.sqrt(np.maximum(np.sum(push**2 * ds, axis=1) - shared**2, 0.0))
+        # At 0 the velocity is that of the first gradient, which the step then forgets.
+        half = np.where(t0 > 0, moved.half, self._gain_over(0.0, dt / 2))
+        columns = (kick.b, kick.w, half, moved.a, self.instant * dt + moved.w, np.sqrt(kick.v), shared, own)
+        return [_Step(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
     def _gain_over(self, t0: float, t1: float) -> float:
         """The integral of the average's gain over a step."""
@@ -203,10 +232,9 @@ class MixtureFlow(Equation):
 
     def _step_without_noise(self, t: float, curvature: float, dt: float) -> Array:
         """The step from time t as a matrix, on the quadratic with this curvature and its minimum at 0."""
-        t = max(t, dt)  # not the very first step, in which a memory forgets everything
-        b, w, _ = (float(part) for part in self.kick(np.array(t), np.array(t + dt)))
-        moved = self._gain_over(t, t + dt)
-        return np.array([[1 - (self.instant * dt + moved * w) * curvature, moved * b], [-w * curvature, b]])
+        (step,) = self._steps(np.array([max(t, dt)]), dt)  # not the first step, in which a memory forgets everything
+        held = np.outer([step.of_position, step.w], [1.0, step.half])
+        return np.array([[1.0, step.a], [0.0, step.b]]) - curvature * held
 
     # --- exact second moments ----------------------------------------------------------------------------------------
 
@@ -229,6 +257,52 @@ class MixtureFlow(Equation):
 
     def _displacement(self, t: float) -> float:
         return float(self.instant * t + self._gain_over(0.0, t))
+
+
+@final
+@dataclass(frozen=True)
+class _BesideGain(Viscosity):
+    """The viscosity of a memory whose average moves the position with a gain."""
+
+    flow: MixtureFlow
+    is_singular = True
+
+    @property
+    def alone(self) -> MemoryViscosity:
+        return MemoryViscosity(self.flow.memory)
+
+    def rate(self, t: Array) -> Array:
+        return self.alone.rate(t)
+
+    def survival(self, s: Array, t: Array) -> Array:
+        return self.alone.survival(s, t)
+
+    def speed(self, t: Array) -> Array:
+        return self.flow.gain(t)
+
+    def reach(self, s: Array, t: Array) -> Array | None:
+        r"""$\int_s^t \gamma(r) \frac{m(s)}{m(r)} dr$; beside exponential memory integrated by parts, once.
+
+        The integral that is left is of a function that does not fall within a small part of the step.
+        """
+        s, t = np.broadcast_arrays(np.asarray(s, dtype=float), np.asarray(t, dtype=float))
+        c, g = self.flow.scale, self.flow.growth
+        if isinstance(self.flow.memory, Polynomial):
+            with np.errstate(all="ignore"):
+                return np.where(s > 0, c * s**g * power_reach(self.flow.memory.p - g, s, t), 0.0)
+        reach = self.alone.reach(s, t)
+        if reach is None or g == 0:
+            return reach if reach is None else c * reach
+        u, du = legendre(16)
+        r = s[..., None] + (t - s)[..., None] * u
+        before = self.alone.reach(s[..., None], r)
+        assert before is not None
+        with np.errstate(all="ignore"):
+            later = np.nan_to_num(c * g * r ** (g - 1) * before) @ du
+        return np.asarray(self.speed(t) * reach - (t - s) * later)
+
+    def __str__(self) -> str:
+        return str(self.alone)
 
 
 @final

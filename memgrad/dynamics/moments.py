@@ -126,7 +126,7 @@ def moments(equation: Equation, t: ArrayLike, x0: ArrayLike, *, method: str = "a
     else:
         displacement, speed, *covariances = by_moment_equations(equation, times, curvature, noise)
     start = (slope @ directions)[0]
-    endless = isinstance(equation, MemoryFlow) and times[0] == 0
+    endless = isinstance(equation, MemoryFlow | MixtureFlow) and equation.is_stochastic and times[0] == 0
     if endless:
         covariances[2][0] = 0
     xx, xv, vv = (directions @ each @ directions.T if len(x[0]) > 1 else each for each in covariances)

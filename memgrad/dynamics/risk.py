@@ -126,6 +126,8 @@ def exact_risk(
         array([1.5    , 1.275  , 1.08375])
     """
     listed = tuple(map(_linear_method, methods)) if isinstance(methods, list | tuple) else (_linear_method(methods),)
+    if not listed:
+        raise ValueError("exact_risk needs at least one method, got none.")
     rates = _learning_rates(lr)
     steps, batch = as_step(steps), as_batch("exact_risk", batch)
     if steps < 1:
@@ -203,7 +205,7 @@ def _block(
     now[:, 0] = spectrum.signal / lam
     now[:, -1] = after[:, -1] = spectrum.trace / batch
     risk, diverged = np.full((count, len(kept)), np.inf), np.full(count, -1)
-    limit = max(FAR * 2 * spectrum.risk, np.finfo(float).tiny)
+    limit = max(FAR * (2 * spectrum.risk + noise**2), np.finfo(float).tiny)
     with np.errstate(all="ignore"):  # a diverging run may overflow within a stretch
         for begin in range(0, steps, STRETCH):
             k = np.arange(begin, min(begin + STRETCH, steps))

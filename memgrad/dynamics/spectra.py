@@ -111,6 +111,11 @@ class Spectrum:
             raise ValueError(f"{owner} needs an integer dimension >= 1 or inf, got dimension={dimension!r}.")
         edges = _edges(nu, float(dimension), per_octave)
         trace, signal, weighted = (_power_sums(s, edges) for s in (nu, nu * zeta + 1, nu * zeta + 1 + nu))
+        if not (signal > 0).all():
+            raise ValueError(
+                f"{owner} needs sums of j^-(nu*zeta + 1) that are not rounded to 0, got nu={nu:g}, zeta={zeta:g}: take "
+                f"a smaller zeta, or fewer dimensions; what lies in flat directions is negligible long before."
+            )
         size = "" if dimension == np.inf else f", {dimension:g} eigenvalues"
         return Spectrum(weighted / signal, trace, signal, f"nu = {nu:g}, zeta = {zeta:g}{size}")
 
@@ -153,7 +158,7 @@ def sgd_limit(spectrum: Spectrum, *, batch: int = 1) -> float:
 
 def as_batch(owner: str, batch: Any) -> int:
     """A batch size, an integer >= 1, or an error that names its owner."""
-    if not is_real(batch) or batch < 1 or batch != int(batch):
+    if not is_real(batch) or not 1 <= batch < np.inf or batch != int(batch):
         raise ValueError(f"{owner} needs an integer batch >= 1, got batch={batch!r}.")
     return int(batch)
 

@@ -158,7 +158,7 @@ def simulate_together(
     lanes = [slice(first, min(first + LANE, paths)) for first in range(0, paths, LANE)]
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in range(len(lanes))]
     done, total, normals = 0, int(stops[-1]), 0
-    for integrator, equation in zip(integrators.each, equations, strict=True):
+    for integrator, equation in zip(integrators.each, equations, strict=True) if total else ():
         for time in (0.0, total * dt):
             refuse_overshooting(equation, dt, partial(integrator.without_noise, time))
         if scheme not in EULER:

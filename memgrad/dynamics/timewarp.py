@@ -199,17 +199,20 @@ class QuadratureWarp(TimeWarp):
         return np.asarray(t * np.minimum(np.sqrt(tau) / self.EARLY, 1))
 
     def memory_time(self, t: ArrayLike) -> Array:
-        r"""The inverse, by Newton's method in $\sqrt\tau$, in which the function is almost straight near 0."""
+        r"""The inverse, by Newton's method for $\log t$ as a function of $\log\tau$: a straight line for any power."""
         wanted = np.asarray(t, dtype=float)
         late = np.maximum(wanted, self.EARLY)
-        z = late / (2 * np.sqrt(self.degree))
-        for _ in range(50):
-            tau = z**2
-            step = (self.heavy_ball_time(tau) - late) / (2 * z * np.sqrt(self.memory.rate(tau)))
-            z = np.maximum(z - step, z / 10)
-            if np.all(np.abs(step) <= 1e-13 * z):
-                break
-        return np.asarray((z * np.minimum(wanted / self.EARLY, 1)) ** 2)
+        tau = late**2 / (4 * self.degree)
+        for _ in range(100):
+            with np.errstate(all="ignore"):
+                reached = self.heavy_ball_time(tau)
+                step = np.log(reached / late) * reached / (tau * np.sqrt(self.memory.rate(tau)))
+                # Far beyond what is wanted a rate may overflow.
+                step = np.clip(np.nan_to_num(step, nan=3.0, posinf=3.0, neginf=-3.0), -3.0, 3.0)
+                tau = tau * np.exp(-step)
+            if np.all(np.abs(step) <= 2e-13):
+                return np.asarray(tau * np.minimum(wanted / self.EARLY, 1) ** 2)
+        raise RuntimeError(f"no time of {self.memory} was found for the heavy ball's time t={t!r}.")
 
     def speed(self, t: ArrayLike) -> Array:
         r"""$1/\sqrt{\dot m(\tau)/m(\tau)}$."""

@@ -31,6 +31,10 @@ class Viscosity(ABC):
     def survival(self, s: Array, t: Array) -> Array:
         r"""The share $e^{-\int_s^t a(r) dr}$ of a velocity at time $s$ that is left at $t > 0$, $0 \le s \le t$."""
 
+    def speed(self, t: Array) -> Array:
+        """How fast a unit velocity moves the position: 1, except beside a gain."""
+        return np.ones_like(t)
+
     def reach(self, s: Array, t: Array) -> Array | None:
         r"""How far a unit velocity at time $s$ moves until $t$, $\int_s^t e^{-\int_s^r a} dr$; None if not known."""
         return None
@@ -112,8 +116,7 @@ class MemoryViscosity(Viscosity):
         with np.errstate(all="ignore"):
             match self.memory:
                 case Polynomial(p=p):
-                    log_r = np.where(s < t / 2, np.log(s / t), np.log1p((s - t) / t))
-                    reach = -s * (log_r if p == 1 else np.expm1((p - 1) * log_r) / (p - 1))
+                    reach = power_reach(p, s, t)
                 case Exponential(alpha=a):
                     lost = -np.expm1(-a * (t - s))
                     q = lost / np.expm1(a * s)  # log(1 + q)/q is 1 where e^(as) overflows
@@ -124,6 +127,12 @@ class MemoryViscosity(Viscosity):
 
     def __str__(self) -> str:
         return f"{_text(self.memory.p)}/t" if isinstance(self.memory, Polynomial) else f"m'/m of {self.memory}"
+
+
+def power_reach(p: float, s: Array, t: Array) -> Array:
+    r"""$\int_s^t (s/r)^p\, dr$, for any $p$ and $s > 0$."""
+    log_r = np.where(s < t / 2, np.log(s / t), np.log1p((s - t) / t))
+    return -s * (log_r if p == 1 else np.expm1((p - 1) * log_r) / (p - 1))
 
 
 @final

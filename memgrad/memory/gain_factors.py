@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -16,6 +16,8 @@ from memgrad.kinds import as_number, number_form
 from memgrad.memory.kinds import Floats, is_traced
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memgrad.memory.base import Memory
 
 
@@ -298,7 +300,7 @@ def remaining(k: Any, steps: float, power: float, xp: Any) -> Any:
     return share if not is_traced(power) and power == 1 else xp.pow(share, power)
 
 
-def entries(table: tuple[float, ...], index: Any, beyond: float, xp: Any) -> Any:
+def entries(table: Sequence[float] | NDArray[np.float64], index: Any, beyond: float, xp: Any) -> Any:
     """The entries of a table at steps of any kind, and `beyond` outside it."""
     if xp is Floats:
         return table[int(index)] if index < len(table) else beyond

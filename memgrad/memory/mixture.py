@@ -11,7 +11,7 @@ import numpy as np
 from memgrad.memory.base import Data, Memory
 from memgrad.memory.families import Instantaneous
 from memgrad.memory.gains import Gain
-from memgrad.memory.kinds import as_step, as_times, namespace_of
+from memgrad.memory.kinds import as_real, as_step, as_times, is_traced, namespace_of
 from memgrad.memory.long_past import sum_the_past
 from memgrad.memory.passport import MixturePassport, Progress
 
@@ -165,10 +165,11 @@ class Mixture:
             >>> Mixture.parse("inst + 2*poly:2").influence(3.0, 6.0)
             0.3333333333333333
         """
-        t = as_times("t", t, positive=True)
+        t, h = as_times("t", t, positive=True), as_real("Mixture.influence", "h", h, "a finite time step h > 0")
         xp = namespace_of(t)
         total = 0.0
         for part in self.averages:
+            refuse_other_step("Mixture.influence", part.memory, h)
             total = total + part.gain._at(t / h, xp, part.memory) * part.memory.influence(s, t)
         if not self.averages:
             raise NotImplementedError(f"{self} has no density: all its weight is on the newest gradient.")
@@ -238,11 +239,21 @@ class Mixture:
         return Mixture(self.parts + Mixture.of(other).parts)
 
     def __mul__(self, gain: Gain | float) -> Mixture:
-        if callable(gain) and not isinstance(gain, Gain):
-            return NotImplemented
+        if callable(gain) and not isinstance(gain, Gain | Memory):
+            raise TypeError(f"a gain that is a function of k is written Gain.of(f) * memory, got {gain!r} * {self}.")
         return Mixture(tuple(Part(Gain.of(gain) * part.gain, part.memory) for part in self.parts))
 
     __rmul__ = __mul__
+
+
+def refuse_other_step(owner: str, memory: Memory, h: float) -> None:
+    """Refuse a memory that relates steps to times by another step than h; polynomial memory has no scale of time."""
+    own = getattr(memory, "h", h)
+    if not (is_traced(own) or is_traced(h)) and abs(own - h) > 1e-9 * h:
+        raise ValueError(
+            f"{owner} got h={h!r} for {memory}, whose steps have the length {own!r}: give the memory the same h, as in "
+            f"exp:0.9,h={h:g}."
+        )
 
 
 def _key(memory: Memory) -> object:

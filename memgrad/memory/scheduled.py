@@ -189,6 +189,7 @@ class RampedExponential(Memory):
     start: float = field(kw_only=True)
     steps: float = field(kw_only=True)
     _logs: Any = field(init=False, repr=False, compare=False)
+    _array: Any = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "expramp"
     example: ClassVar[str] = "expramp:0.9999,0.9,1000"
@@ -208,7 +209,8 @@ class RampedExponential(Memory):
         if steps != math.floor(steps):
             raise ValueError(f"{who} needs an integer number of steps >= 1, got steps={self.steps!r}.")
         self._set(beta=beta, start=start, steps=steps)
-        self._set(_logs=self._summed_logs())  # here, because torch.compile does not trace a cache
+        logs = self._summed_logs()  # here, because torch.compile does not trace a cache
+        self._set(_logs=logs, _array=np.array(logs) if isinstance(logs, tuple) else logs)
 
     def _log_beta(self, k: Any, xp: Any) -> Any:
         share = (k + 1.0) / self.steps
@@ -229,7 +231,7 @@ class RampedExponential(Memory):
         return tuple(logs[: 1 + np.count_nonzero(logs >= -40)].tolist())
 
     def _log_product(self, k: Any, xp: Any) -> Any:
-        logs = self._logs
+        logs = self._array if xp is np else self._logs  # a table of a million numbers is not made an array each time
         last = len(logs) - 1
         inside = entries(logs, xp.where(k < last, k, k * 0.0 + last), logs[-1], xp)
         return inside + xp.where(k > last, k - last, k * 0.0) * _log(self.beta)

@@ -303,8 +303,10 @@ def gamma_bounds(beta: Any, tau: float, mu: float) -> GammaBounds:
     """
     tau, mu = numbers("gamma_bounds", tau=tau, mu=mu)
     values = series("gamma_bounds", "beta", beta)
-    if not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"gamma_bounds needs beta to be {QUANTITIES['beta'].domain}, got beta={values.min():g}.")
+    inside = (values > 0) & np.isfinite(values)
+    if not np.all(inside):
+        wrong = values[~inside].flat[0]
+        raise ValueError(f"gamma_bounds needs beta to be {QUANTITIES['beta'].domain}, got beta={wrong:g}.")
     linear, hyperbola = tau / 2 * values, tau * mu / (2 * values)
     return GammaBounds(
         beta=values,

@@ -100,6 +100,8 @@ def steps(owner: str, k: Any) -> Array:
 def series(owner: str, name: str, values: Any) -> Array:
     """Real numbers as an array of floats, or an error."""
     array = np.asarray(values)
+    if array.dtype == object and all(type(value) is int for value in array.flat):  # integers beyond 64 bits
+        array = array.astype(np.float64)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{owner} needs a number {name} or an array of them, got {name}={values!r}.")
     if array.size == 0:

@@ -112,6 +112,11 @@ def as_optimizer(
         as_number(owner, "learning_rate", learning_rate, or_zero=True)
     if peak_learning_rate is not None:
         peak_learning_rate = as_number(owner, "peak_learning_rate", peak_learning_rate)
+        if kind != "independent":
+            raise ValueError(
+                f"{owner} uses a peak_learning_rate for an independent weight decay only; its kind is {kind!r}, "
+                f"which is multiplied by the learning rate itself: leave it out."
+            )
     descent = optax.scale_by_learning_rate(learning_rate)
 
     def shrink(k: jax.Array) -> Any:

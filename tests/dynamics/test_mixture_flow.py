@@ -105,7 +105,7 @@ def test_paths_say_how_many_steps_and_normals_they_took() -> None:
     noise = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]])
     found = simulate(flow, [3.0], [1.0, 1.0], paths=3, dt=0.005, seed=0, progress=lambda *each: seen.append(each))
     assert (found.steps, found.normals) == (600, 2 * 600 * 3 * 2)
-    assert seen == [(256, 600), (512, 600)]
+    assert seen == [(256, 600), (512, 600), (600, 600)]
     wide = MixtureFlow("poly:4", gradient=lambda x: x, noise=noise)
     assert simulate(wide, [0.5], [1.0, 1.0], paths=2, dt=0.1, seed=0).normals == 2 * 5 * 2 * 3
 
