@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         memory_average,
     )
     from memgrad.optim.auditing.audit import audit
+    from memgrad.optim.from_torch import from_torch
 
 __version__ = "0.2.0"
 
@@ -95,6 +96,7 @@ __all__ = [
     "Stretched",
     "__version__",
     "audit",
+    "from_torch",
     "memory_average",
 ]
 

@@ -53,13 +53,14 @@ def init(
     - `memgrad init lm.toml --problem char-transformer --data my.txt` tunes and compares them on a language model
     """
     from memgrad import problems
-    from memgrad.experiments.planning.example import example
+    from memgrad.experiments.planning.example import example, named_in
     from memgrad.files import written_whole
     from memgrad.problems.datasets import text_names
 
     if path.exists() and not force:
         raise ValueError(f"{path} already exists; pass --force to overwrite it, or name another file.")
     _refuse_unknown(problem)
+    problem = named_in(path.resolve().parent, problem)
     if data is not None and data not in text_names():
         problems.get(problem, options={"data": data})  # refuses a text that cannot be trained on
         # Paths in an experiment are relative to its file.
@@ -70,7 +71,7 @@ def init(
 
 
 def _refuse_unknown(problem: str) -> None:
-    """Refuse an unknown problem before anything is written."""
+    """Refuse the name of a problem that there is not; files are looked at later."""
     from memgrad import problems
 
     if ":" not in problem and not problem.endswith(".py") and problem not in problems.names():

@@ -158,6 +158,8 @@ def aggmo(betas: Sequence[float] = (0.0, 0.9, 0.99)) -> Method:
     Reference:
         Lucas, Sun, Zemel and Grosse, ICLR 2019, arXiv 1804.00325.
     """
+    if not isinstance(betas, Sequence):
+        raise TypeError(f"aggmo needs several numbers 0 <= beta < 1, such as (0.0, 0.9, 0.99), got betas={betas!r}.")
     if not betas:
         raise ValueError("aggmo needs at least one beta, got none.")
     parts = [part for beta in betas for part in (1 / len(betas) * _summed("aggmo", beta, None, "beta")).parts]

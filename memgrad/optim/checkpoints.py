@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -24,6 +25,7 @@ def fitted(optimizer: GroupedOptimizer, saved: Checkpoint) -> Checkpoint:
 
     Groups that differ in number or size are left to torch, which refuses them with its own message.
     """
+    _refuse_unless_state_dict(saved)
     rule = saved.get(RULE, optimizer.rule)
     if rule != optimizer.rule:
         raise ValueError(
@@ -44,6 +46,23 @@ def fitted(optimizer: GroupedOptimizer, saved: Checkpoint) -> Checkpoint:
     return {**saved, "param_groups": [*groups, *saved["param_groups"][len(groups) :]]}
 
 
+def _refuse_unless_state_dict(saved: Any) -> None:
+    if _is_state_dict(saved):
+        return
+    keys = list(saved) if isinstance(saved, Mapping) else []
+    has = f"has the keys {', '.join(map(str, keys[:5]))}" if keys else f"is a {type(saved).__name__} without them"
+    inside = [key for key in keys if _is_state_dict(saved[key])]
+    way_out = f"load its entry {inside[0]!r}" if inside else "load what the optimizer's state_dict() returned"
+    raise ValueError(
+        f"the state_dict of an optimizer has the keys state and param_groups; this one {has}: {way_out}. Nothing was "
+        f"loaded."
+    )
+
+
+def _is_state_dict(value: Any) -> bool:
+    return isinstance(value, Mapping) and {"state", "param_groups"} <= value.keys()
+
+
 def _options(optimizer: GroupedOptimizer, saved_group: Group, where: str) -> Group:
     """The options of a saved group, checked; options newer than the checkpoint have the optimizer's own values."""
     own = {*optimizer._option_names(), *optimizer._derived_options}
@@ -51,7 +70,11 @@ def _options(optimizer: GroupedOptimizer, saved_group: Group, where: str) -> Gro
     missing = [name for name in optimizer._required_options if name not in saved_group]
     if foreign or missing:
         differs = f"has the options {', '.join(foreign)}" if foreign else f"lacks the options {', '.join(missing)}"
-        raise ValueError(f"this checkpoint is not one of {type(optimizer).__name__}: {where} {differs}.")
+        of_torch = " If it is one of torch's SGD, Adam or AdamW, load it there and pass that optimizer to from_torch."
+        raise ValueError(
+            f"this checkpoint is not one of {type(optimizer).__name__}: {where} {differs}; nothing was loaded."
+            f"{of_torch if foreign else ''}"
+        )
     options = {**optimizer.defaults, **saved_group}
     try:
         optimizer._check_group(options)

@@ -44,6 +44,12 @@ class GroupedOptimizer(Optimizer):
     _derived_options: ClassVar[tuple[str, ...]] = ()
     """Entries of a group that are derived from its options, and are not options themselves."""
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Let the constructor say how an argument that it does not take is written: Python's error would not."""
+        super().__init_subclass__(**more)
+        if "__init__" in vars(cls):
+            cls.__init__ = options.explained(cls.__init__)  # type: ignore[method-assign]
+
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self._memories: dict[str, Memory | Mixture] = {}
         self._recalls: dict[str, Recall] = {}

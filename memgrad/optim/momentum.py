@@ -100,7 +100,7 @@ class HeavyBall(MemoryOptimizer):
         if (group["momentum"] is None) == (group["viscosity"] is None):
             raise ValueError(
                 f"{type(self).__name__} takes one of momentum and viscosity, "
-                f"got momentum={group['momentum']!r}, viscosity={group['viscosity']!r}."
+                f"got momentum={group['momentum']!r}, viscosity={group['viscosity']!r}; set the other to None."
             )
 
     def _look_up(self, group: Group) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,19 @@ Group = dict[str, Any]
 # Options of other optimizers. In a group they would be ignored silently.
 OPTIONS_ELSEWHERE = frozenset(
     {"alpha", "amsgrad", "beta", "betas", "centered", "dampening", "decoupled_weight_decay", "delta", "eps", "kappa"}
-    | {"lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory", "viscosity", "weight_decay"}
+    | {"learning_rate", "lr_decay", "memory", "momentum", "nesterov", "omega", "p", "rho", "second_memory"}
+    | {"viscosity", "wd", "weight_decay"}
 )
+WRITTEN_AS = {
+    "momentum": "memory='exp:0.9' averages as momentum=0.9 does, at ten times the lr",
+    "betas": "memory='exp:0.9', second_memory='exp:0.999' are betas=(0.9, 0.999)",
+    "nesterov": "memgrad.Nesterov is SGD with nesterov=True",
+    "weight_decay": "the weight decay is omega/(k+1)",
+    "learning_rate": "the learning rate is lr",
+    "wd": "the weight decay is weight_decay",
+}
+"""How options of torch's optimizers and others are written here, in optimizers that do not have them."""
+
 SWITCHES = ("maximize", "capturable", "differentiable", "decoupled_weight_decay", "compiled")
 PATHS = ("foreach", "fused")  # None leaves the choice to the optimizer
 MISSPELLED = 0.8  # similarity to an option from which a key is refused; other keys may be the user's own tags
@@ -47,7 +59,36 @@ def refuse_unless_known(owner: str, group: Group, known: Sequence[str]) -> None:
         if near := nearest(option, known, cutoff=MISSPELLED):
             raise ValueError(f"{owner} has no option {option!r}; did you mean {near!r}?")
         if option in OPTIONS_ELSEWHERE:
-            raise ValueError(f"{owner} has no option {option!r} in its groups; it has {list(known)}.")
+            raise ValueError(
+                f"{owner} has no option {option!r} in its groups; it has {list(known)}.{_hint(option, known)}"
+            )
+
+
+def explained(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that refuses an argument it does not take with the way to write it here."""
+    parameters = inspect.signature(init).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return init
+    taken = tuple(parameters)
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        for option in given.keys() - {*taken}:
+            near = nearest(option, taken, cutoff=MISSPELLED)
+            also = f" Did you mean {near!r}?" if near else _hint(option, taken)
+            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {option!r}.{also}")
+        init(self, *args, **given)
+
+    return checked
+
+
+def _hint(option: str, known: Sequence[str]) -> str:
+    """How an option of another optimizer is written, if it can be written with the known ones."""
+    if option not in WRITTEN_AS or (option in ("momentum", "betas") and "memory" not in known):
+        return ""
+    if (option == "betas" and "second_memory" not in known) or (option == "weight_decay" and "omega" not in known):
+        return ""
+    return f" Here {WRITTEN_AS[option]}."
 
 
 def refuse_unless_switches(owner: str, group: Group) -> None:

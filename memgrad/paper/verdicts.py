@@ -42,14 +42,14 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
         ValueError: unknown figure or claim 'result'; did you mean 'results'? All figures: memories, hb-amplification, \
 time-warp, verif-noise, quadratic-variance, verif-noise-quadratic, bound-beta, bound-beta-2, odes, p-verification, \
 results, gradnorm, acc, stepnorm, padam, rec, step-sizes, ratios. All claims: S1, S2, S3, S4, S5, S6, S7, S8, R1, R2, \
-R3, R4, R5, R6, R7, R8, R9, R10, A1, M1.
+R3, R4, R5, R6, R7, R8, R9, R10, A1, M1; on a language model, by name: L1 to L6, others, workloads.
     """
     found, by_lower = [], {name.lower(): name for name in NAMES}
     for name in names:
         if name.lower() not in by_lower:
             raise ValueError(
                 f"unknown figure or claim {name!r}{did_you_mean(name, NAMES)} All figures: {', '.join(FIGURES)}. "
-                f"All claims: {', '.join(JUDGES)}."
+                f"All claims: {', '.join(JUDGES)}; on a language model, by name: L1 to L6, others, workloads."
             )
         found.append(by_lower[name.lower()])
     return tuple(name for name in NAMES if name in found) or NAMES

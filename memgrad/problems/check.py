@@ -330,8 +330,8 @@ def _metrics(subject: _Subject) -> str:
 _CHECKS: dict[str, tuple[Callable[[_Subject], str], tuple[str, ...]]] = {
     "data": (_data, ()),
     "initialization": (_initialization, ()),
-    "loss": (_loss, ("data", "initialization")),
-    "targets": (_targets, ("loss",)),
+    "targets": (_targets, ("data", "initialization")),
+    "loss": (_loss, ("targets",)),
     "determinism": (_determinism, ("loss",)),
     "state": (_state, ("loss",)),
     "precision": (_precision, ("loss", "determinism")),

@@ -8,6 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -96,6 +97,12 @@ class Problem:
         for name in ("make_model", "loss", *(["reconstruct"] if self.reconstruct is not None else [])):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{owner} needs a function {name}, got {name}={getattr(self, name)!r}.")
+        if isinstance(self.make_model, nn.Module):
+            made = type(self.make_model).__name__
+            raise TypeError(
+                f"{owner} needs a function make_model that returns a new model each time, got a {made}; write lambda: "
+                f"{made}(...)."
+            )
         as_number(owner, "l2", self.l2, least=0.0)
         for name in ("batch_size", "stack_width", "full_chunk"):
             as_count(owner, name, getattr(self, name))
@@ -282,7 +289,12 @@ def _untrained(model: nn.Module) -> dict[str, Tensor]:
 
 def _check_pair(owner: str, name: str, pair: Any) -> None:
     if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(each, Tensor) for each in pair)):
-        raise TypeError(f"{owner} needs {name}=(inputs, targets), two tensors, got {type(pair).__name__}.")
+        got = type(pair).__name__
+        if isinstance(pair, tuple):
+            got += f" of {', '.join(type(each).__name__ for each in pair)}"
+        arrays = isinstance(pair, tuple) and any(isinstance(each, np.ndarray) for each in pair)
+        way_out = "; torch.from_numpy makes a tensor of an array" if arrays else ""
+        raise TypeError(f"{owner} needs {name}=(inputs, targets), two tensors, got {got}{way_out}.")
     inputs, targets = pair
     if inputs.ndim == 0 or targets.ndim == 0 or len(inputs) != len(targets) or len(inputs) == 0:
         raise ValueError(

@@ -76,8 +76,10 @@ def test_init_does_not_write_over_a_file_unless_told_to(tmp_path: Path) -> None:
 
 
 def test_init_takes_a_problem_of_ones_own_and_refuses_one_that_there_is_not(tmp_path: Path) -> None:
-    assert invoke("init", str(tmp_path / "a.toml"), "--problem", "mine.py:make").exit_code == 0
-    assert Spec.load(tmp_path / "a.toml").problem == f"{tmp_path / 'mine.py'}:make"
+    mine = tmp_path / "mine.py"
+    mine.write_text("make = None\n")
+    assert invoke("init", str(tmp_path / "a.toml"), "--problem", f"{mine}:make").exit_code == 0
+    assert Spec.load(tmp_path / "a.toml").problem == f"{mine}:make"
     result = invoke("init", str(tmp_path / "b.toml"), "--problem", "logistics")
     assert result.exit_code == 2
     assert "did you mean 'logistic'?" in said(result)

@@ -70,7 +70,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: Mixture.from_dict({"mixture": "inst", "k": 1}), "a mixture as data is a table"),
     (lambda: Mixture.from_dict("inst"), "a mixture as data is a table"),  # type: ignore[arg-type]
     (lambda: Polynomial(2) + 3, "unsupported operand"),  # type: ignore[operator]
-    (lambda: Polynomial(2) * never_positive, "unsupported operand"),  # type: ignore[operator]
+    (lambda: Polynomial(2) * never_positive, "written Gain.of(f) * memory"),  # type: ignore[operator]
 ]
 
 

@@ -23,7 +23,7 @@ from memgrad.problems.models import Dense
 from memgrad.problems.rebuild import check_by_name
 
 CHECKS = (
-    *("data", "initialization", "loss", "targets", "determinism", "state", "precision", "mean", "chunks"),
+    *("data", "initialization", "targets", "loss", "determinism", "state", "precision", "mean", "chunks"),
     *("gradient", "metrics", "stacked"),
 )
 

@@ -204,7 +204,8 @@ def test_a_parameter_that_is_not_a_number_is_found() -> None:
 def test_a_skipped_check_names_what_it_needs_in_its_own_order() -> None:
     report = check_problem(sound(train=(ONE_WRONG, TARGETS)))
     told = {each.check: (each.status, each.message) for each in report.findings}
-    assert told["loss"] == ("skipped", "needs data")
+    assert told["targets"] == ("skipped", "needs data")
+    assert told["loss"] == ("skipped", "needs targets")
     assert told["precision"] == ("skipped", "needs loss, determinism")
     assert told["mean"] == ("skipped", "needs precision, determinism, state")
     assert (report.failed, report.passed) == (("data",), False)

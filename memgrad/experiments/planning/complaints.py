@@ -46,6 +46,8 @@ def in_words(where: str, data: Mapping[str, Any], error: ValidationError, parts:
             rule = "unknown key" + _nearest(complaint["loc"], parts)
         elif complaint["type"] == "missing":
             rule = "is missing"
+        elif complaint["type"] == "list_type" and place == ("methods",):
+            rule = "each method is a table of its own: write [[methods]], with two brackets"
         elif place and place[-1] in RULES and complaint["type"] != "value_error":
             rule = RULES[str(place[-1])]
         else:
