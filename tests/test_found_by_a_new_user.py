@@ -18,6 +18,7 @@ import memgrad
 from memgrad import ADana, AdEMAMix, AggMo, HeavyBall, MemAdam, MemSGD, Nesterov, PolyAdam
 from memgrad.cli import app
 from memgrad.experiments.planning.spec import Spec
+from memgrad.method import METHODS, Method
 from memgrad.problems import Problem, check_problem
 
 
@@ -163,6 +164,13 @@ def test_init_looks_at_a_problem_of_ones_own(tmp_path: Path, monkeypatch: pytest
     assert "wrote sub/a.toml" in run("init", "sub/a.toml", "--problem", "mine.py:problem")
     assert Spec.load(tmp_path / "sub" / "a.toml").problem_choice.load().name == "mine"
     assert "wrote b.toml" in run("init", "b.toml", "--problem", "mine.py")
+
+
+def test_the_name_of_a_method_is_answered_by_its_text_form() -> None:
+    assert "'sgd' is the name of a method, not its text form, which is 'inst' by default" in run("risk", "sgd")
+    for name, make in METHODS.items():
+        with pytest.raises(ValueError, match=re.escape(repr(str(make())))):
+            Method.parse(name)
 
 
 def test_claims_on_a_language_model_are_among_those_that_are_known() -> None:

@@ -23,6 +23,7 @@ def parse(text: str) -> Method:
     """The method with this text form; see `Method.parse`."""
     if not isinstance(text, str):
         raise TypeError(f"the text form of a method is a string such as {EXAMPLE!r}, got {text!r}.")
+    _refuse_name(text)
     step, semicolon, decay = text.partition(";")
     mixture, slash, denominator = step.partition("/")
     given: dict[str, Any] = {}
@@ -39,6 +40,14 @@ def parse(text: str) -> Method:
         given["root"] = parse_gain(found["root"], text) if found["root"] else ONE
         given["eps"] = _real(found["eps"], text, "eps") if found["eps"] else 0.0
     return Method(mixture, **given)
+
+
+def _refuse_name(text: str) -> None:
+    from memgrad.method.named import METHODS  # here, because they are made of methods
+
+    make = METHODS.get(text.strip().lower())
+    if make is not None:
+        raise ValueError(f"{text!r} is the name of a method, not its text form, which is {str(make())!r} by default.")
 
 
 def parse_decay(words: str, source: object) -> WeightDecay:
