@@ -28,6 +28,7 @@ from memgrad.dynamics import (
 from memgrad.dynamics.flows import parse_flow
 from memgrad.memory import Mixture
 from memgrad.statistics import interval, ratio_of_means
+from memgrad.theory.design import named_methods
 
 
 def same(x: Any) -> Any:
@@ -158,6 +159,21 @@ def test_bounds_take_steps_beyond_64_bits() -> None:
 def test_bad_input_is_answered_by_the_rule(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_named_methods_are_not_left_at_the_smallest_learning_rate_that_was_tried() -> None:
+    spectrum = Spectrum.power_law(1.5, 0.5)
+    for noise in (0.0, 30.0, 1e4):
+        for each in named_methods(spectrum, 1.5, noise=noise, batch=1, steps=16):
+            rates = [each.lr / 2, each.lr, 2 * each.lr]
+            schedule = None if each.schedule == "constant" else 1 - np.arange(16) / 16
+            found = exact_risk(each.method, spectrum, lr=rates, noise=noise, steps=16, schedule=schedule)
+            assert found.final[0, 1] == pytest.approx(each.risk, rel=1e-12)
+            assert found.final[0, 0] >= found.final[0, 1]
+    words = ["design", "--noise", "1e4", "--steps", "16", "--iterations", "2"]
+    said = CliRunner().invoke(app, words).stdout
+    assert "not below the best named method, " in said
+    assert "recipe keeps" not in said
 
 
 def test_a_function_is_a_gain_through_gain_of() -> None:

@@ -48,11 +48,13 @@ def design(
             for each in (found.best, found.recipe, *found.named)
         ]
         show(("name", "risk", "lr", "schedule", "method"), rows, prose={"method"})
-        typer.echo(
-            f"{100 * found.gain:.1f} % below the best named method, of which the recipe keeps "
-            f"{100 * found.kept:.0f} %; {found.iterations} iterations"
-            + ("." if found.converged else ", not converged: pass a larger --iterations.")
+        gained = (
+            f"{100 * found.gain:.1f} % below the best named method, of which the recipe keeps {100 * found.kept:.0f} %"
+            if found.gain >= 0.001
+            else f"not below the best named method, {found.named[0].name}: take that"
         )
+        more = "" if found.converged else ", not converged: pass a larger --iterations"
+        typer.echo(f"{gained}; {found.iterations} iterations{more}.")
     if out is not None:
         with written_whole(out) as unfinished:
             unfinished.write_text(text + "\n", encoding="utf-8")

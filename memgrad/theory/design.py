@@ -196,7 +196,10 @@ def design(
 
 
 def named_methods(spectrum: Spectrum, nu: float, *, noise: float, batch: int, steps: int) -> tuple[Candidate, ...]:
-    """The named methods, each at the best of twenty learning rates and two schedules; the best method first."""
+    """The named methods, each at the best of twenty learning rates and two schedules; the best method first.
+
+    If the best of a method is the smallest that was tried, as it is with much noise, all go on with smaller ones.
+    """
     families = {
         "SGD": ("inst",),
         "poly": ("poly:2", "poly:8"),
@@ -210,21 +213,24 @@ def named_methods(spectrum: Spectrum, nu: float, *, noise: float, batch: int, st
         ),
     }
     texts = [text for members in families.values() for text in members]
-    rates = sgd_limit(spectrum, batch=batch) * 0.5 ** np.arange(0.5, 10.5, 0.5)
-    plans = {"constant": None, "linear": lambda k: 1 - k / steps}
+    largest, plans = sgd_limit(spectrum, batch=batch), {"constant": None, "linear": lambda k: 1 - k / steps}
     best: dict[str, Candidate] = {}
-    for schedule, factor in plans.items():
-        found = exact_risk(
-            texts, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, schedule=factor, record=[0, steps]
-        )
-        for name, members in families.items():
-            here = [texts.index(text) for text in members]
-            if not np.isfinite(found.final[here]).any():
-                continue  # a gain that grows as k may diverge at all of them
-            i, j = found.best(here)
-            candidate = Candidate(name, found.methods[i], float(rates[j]), schedule, float(found.final[i, j]))
-            if name not in best or candidate.risk < best[name].risk:
-                best[name] = candidate
+    for halvings in range(0, 50, 10):
+        rates = largest * 0.5 ** np.arange(halvings + 0.5, halvings + 10.5, 0.5)
+        for schedule, factor in plans.items():
+            found = exact_risk(
+                texts, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, schedule=factor, record=[0, steps]
+            )
+            for name, members in families.items():
+                here = [texts.index(text) for text in members]
+                if not np.isfinite(found.final[here]).any():
+                    continue  # a gain that grows as k may diverge at all of them
+                i, j = found.best(here)
+                candidate = Candidate(name, found.methods[i], float(rates[j]), schedule, float(found.final[i, j]))
+                if name not in best or candidate.risk < best[name].risk:
+                    best[name] = candidate
+        if best and min(each.lr for each in best.values()) > rates[-1]:
+            break
     return tuple(sorted(best.values(), key=lambda each: each.risk))
 
 
