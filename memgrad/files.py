@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,10 +27,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # An error such as a full disk then shows the name of the file that was to be written.
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}{secrets.randbelow(10**9):09}.tmp")
     try:
         yield unfinished
-        with unfinished.open("rb") as file:
+        with unfinished.open("r+b") as file:  # Windows flushes only what may be written
             os.fsync(file.fileno())
         unfinished.replace(path)
         _flush_names(path.parent)

@@ -23,6 +23,12 @@ class EndedProcessError(RuntimeError):
     """The user's code would have ended the process, with `sys.exit()` or the like."""
 
 
+_IMPORTED: dict[str, str] = {}
+"""The digest that the source of a user's module had when it was imported."""
+_FOLDERS: set[Path] = set()
+"""The folders from which user code has imported its own modules."""
+
+
 @final
 @dataclass(frozen=True)
 class Reference:
@@ -154,9 +160,7 @@ def load(
         fresh: Whether to run a file again even if it was run before: what it reads may have changed.
     """
     with importable(reference.folder), blaming(what):
-        module = (
-            _run_file(what, reference, digest, fresh) if reference.is_file else importlib.import_module(reference.place)
-        )
+        module = _run_file(what, reference, digest, fresh) if reference.is_file else _imported(reference, digest)
     if not reference.attribute or not hasattr(module, reference.attribute):
         lacks = f"has no {reference.attribute!r}" if reference.attribute else "is given without a name"
         raise ValueError(
@@ -169,6 +173,25 @@ def load(
 def digest_of(source: bytes) -> str:
     """The digest of a source: 32 hexadecimal digits."""
     return hashlib.sha256(source).hexdigest()[:32]
+
+
+def _imported(reference: Reference, digest: str | None) -> ModuleType:
+    """A module whose source has the digest; one that was imported before it was edited is run again.
+
+    A module that was sent from elsewhere is what it was there.
+    """
+    is_new = reference.place not in sys.modules
+    module = importlib.import_module(reference.place)
+    if digest is None or not (is_new or reference.place in _IMPORTED):
+        return module
+    source = reference.source() if is_new or _IMPORTED[reference.place] != digest else None
+    if source is not None:
+        if digest_of(source) != digest:
+            raise ValueError("its module has changed since the experiment was read; start again")
+        if not is_new:
+            exec(compile(source, str(module.__file__), "exec", dont_inherit=True), vars(module))  # noqa: S102
+        _IMPORTED[reference.place] = digest
+    return module
 
 
 def _run_file(what: str, reference: Reference, digest: str | None, fresh: bool) -> ModuleType:
@@ -251,9 +274,28 @@ def described(error: BaseException) -> str:
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
     """Let user code import the modules in its folder, as it could if it were run as a script."""
+    _forget_others(folder)
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         with suppress(ValueError):  # the code may have removed it
             sys.path.remove(str(folder))
+
+
+def _forget_others(folder: Path) -> None:
+    """Forget the modules of other folders of users that this one has too: `import utils` means its own.
+
+    Code that has imported them keeps them.
+    """
+    here = folder.resolve()
+    for name, module in list(sys.modules.items()):
+        origin = None if "." in name else getattr(module, "__file__", None)
+        if origin is None:
+            continue
+        path = Path(origin)
+        home = path.parent.parent if path.name == "__init__.py" else path.parent
+        if home in _FOLDERS - {here} and ((here / f"{name}.py").exists() or (here / name / "__init__.py").exists()):
+            for other in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+                del sys.modules[other]
+    _FOLDERS.add(here)

@@ -105,11 +105,16 @@ class Problem:
             )
         as_number(owner, "l2", self.l2, least=0.0)
         for name in ("batch_size", "stack_width", "full_chunk"):
-            as_count(owner, name, getattr(self, name))
+            object.__setattr__(self, name, as_count(owner, name, getattr(self, name)))
         taken = {"loss", "gradient_norm", STEP_NORM} & self.metrics.keys()
         if taken:
             raise ValueError(f"{owner} has a metric called {', '.join(taken)}, which every problem has; rename yours.")
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
+        if twice := {name for name in self.metric_names if self.metric_names.count(name) > 1}:
+            raise ValueError(
+                f"{owner} has a metric called {', '.join(sorted(twice))}, which is that of its held-out data; rename "
+                f"yours."
+            )
 
     # --- parts -------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,10 @@ def identity(problem: Problem) -> dict[str, str]:
     for kind, pair in (("training", problem.train), ("test", problem.test), ("validation", problem.validation)):
         if pair is not None:
             told |= {f"{kind} inputs": _digest(pair[:1]), f"{kind} targets": _digest(pair[1:])}
-    told["initial parameters"] = _digest(problem.model(SEED).parameters())  # frozen ones too
+    model = problem.model(SEED)
+    told["initial parameters"] = _digest(model.parameters())  # frozen ones too
+    if buffers := list(model.buffers()):
+        told["buffers"] = _digest(buffers)
     try:
         with user_code.contained():
             batch = (each[: problem.batch_size] for each in problem.train)

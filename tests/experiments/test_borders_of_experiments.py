@@ -263,14 +263,15 @@ def test_cleaning_up_removes_checkpoints_of_finished_runs_and_files_of_crashes_a
     assert (store.path / "chunks" / ".mine.tmp").exists()
 
 
-def test_a_chunk_with_one_run_to_keep_is_kept(tmp_path: Path) -> None:
+def test_of_a_chunk_with_one_run_to_keep_this_run_is_kept(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store")
-    kept, lost = (store.write(chunk_from([run_of(seed=seed), run_of(seed=seed + 1)])) for seed in (0, 2))
+    mixed, lost = (store.write(chunk_from([run_of(seed=seed), run_of(seed=seed + 1)])) for seed in (0, 2))
     size = lost.stat().st_size
-    [waste] = clean(store, keep={run_of(seed=1).digest})
+    [waste, rewritten] = clean(store, keep={run_of(seed=1).digest})
     assert (waste.path, waste.nbytes, waste.reason) == (lost, size, "none of its runs is to be kept")
-    assert kept.exists()
+    assert (rewritten.path, rewritten.reason) == (mixed, "some of its runs are not to be kept")
     assert not lost.exists()
+    assert set(store.digests()) == {run_of(seed=1).digest}
 
 
 def test_a_store_whose_holder_cannot_be_written_is_not_left_locked(

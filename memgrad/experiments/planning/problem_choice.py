@@ -194,10 +194,11 @@ def _fingerprint_of_users(problem_choice: ProblemChoice, problem: Problem) -> st
     content = hashlib.sha256(inspect.getsource(problem.make_model).encode() if source is None else source)
     try:
         with contained():
-            initial = dict(problem.model(0).named_parameters())  # frozen ones too
+            model = problem.model(0)
     except Exception as error:  # whatever a user's model raises
         raise ValueError(f"problem {problem_choice.name!r} cannot make its model: {described(error)}") from error
-    for tensor in (*problem.train, *(problem.test or ()), *(problem.validation or ()), *initial.values()):
+    initial = (*model.parameters(), *model.buffers())  # frozen ones too
+    for tensor in (*problem.train, *(problem.test or ()), *(problem.validation or ()), *initial):
         content.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     options = {name: _without_folder(value) for name, value in problem_choice.options}

@@ -250,8 +250,8 @@ def verified(path: Path) -> bytes:
     return data
 
 
-def encode(chunk: Chunk) -> bytes:
-    """The content of a chunk's file.
+def encode(chunk: Chunk, digests: Sequence[str] | None = None) -> bytes:
+    """The content of a chunk's file; `digests` are those that its runs had when they were made, if they have others.
 
     All files have the same columns of the same types, so that a reader can take a folder of them for one table. Runs
     and diverged runs are JSON in the metadata; what all runs share, such as the problem and the steps of the
@@ -260,11 +260,13 @@ def encode(chunk: Chunk) -> bytes:
     pyarrow, parquet = _pyarrow()
     described = [run.to_dict() for run in chunk.runs]
     # Some entries, such as a limit of gradients, are in the data of some runs only; none of these is None.
-    shared = {name: value for name, value in described[0].items() if all(each.get(name) == value for each in described)}
+    # As JSON, in which 1 and True differ: they have different digests.
+    texts = [{name: json.dumps(value) for name, value in each.items()} for each in described]
+    shared = {name: value for name, value in described[0].items() if len({each.get(name) for each in texts}) == 1}
     own = [{name: value for name, value in each.items() if name not in shared} for each in described]
     header = {
         "format": FORMAT,
-        "digests": [run.digest for run in chunk.runs],
+        "digests": [run.digest for run in chunk.runs] if digests is None else list(digests),
         "shared": shared,
         "runs": own,
         "diverged": dict(chunk.diverged),

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CHUNK = re.compile(r"[0-9a-f]{32}\.parquet")
+_LOOKS = 100
 _KEY = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z._-]{0,127}")
 
 
@@ -173,14 +174,18 @@ class Store:
             self._put(path, data)
             return path
 
-    def merge(self, groups: Iterable[Iterable[Path]]) -> None:
+    def merge(self, groups: Iterable[Iterable[Path]], *, keep: Collection[str] | None = None) -> None:
         """Write the rows of each group of chunks as one chunk, and remove them.
 
         Their times are added. Of several copies of a run the one that was read so far is kept.
+
+        Args:
+            groups: The chunks.
+            keep: The digests of the runs whose rows are kept; all by default.
         """
         with self.writing():
-            headers, merged, old = self._scan()[0], [], set()
-            owners = _owners(headers)
+            headers, new, old = self._scan()[0], {}, set()
+            owners = {digest: name for digest, name in _owners(headers).items() if keep is None or digest in keep}
             for names in [{path.name for path in paths} for paths in groups]:
                 owned = {digest for digest, name in owners.items() if name in names}
                 rows = self.read(owned)
@@ -192,8 +197,12 @@ class Store:
                 if owned:
                     columns = {name: getattr(rows, name) for name in COLUMNS}
                     about = {**abouts[-1], **spent}
-                    merged.append(Chunk(tuple(rows.runs.values()), **columns, diverged=rows.diverged, about=about))
-            new = {file_name(data): data for data in map(encode, merged)}
+                    chunk = Chunk(tuple(rows.runs.values()), **columns, diverged=rows.diverged, about=about)
+                    data = encode(chunk, tuple(rows.runs))
+                    new[file_name(data)] = data
+                    written = decode_header(data)
+                    assert set(written.runs) == owned, "a merged chunk lost runs"
+                    assert written.rows == len(rows), "a merged chunk lost rows"
             for name, data in new.items():
                 self._put(self._file(name), data)
             for name in old - new.keys():
@@ -326,7 +335,18 @@ class Store:
                 damage.path.replace(aside)
 
     def _scan(self) -> tuple[dict[str, Header], list[Damage]]:
-        """The chunks and the damaged ones. A file is read again only if its size or modification time changed."""
+        """The chunks and the damaged ones. A file is read again only if its size or modification time changed.
+
+        If a file has vanished since the folder was listed, its rows may be in another one that was not there yet.
+        """
+        for _ in range(_LOOKS):
+            found = self._listed()
+            if found is not None:
+                return found
+        raise FileNotFoundError(errno.ENOENT, f"chunks of the store vanished {_LOOKS} times", str(self.path))
+
+    def _listed(self) -> tuple[dict[str, Header], list[Damage]] | None:
+        """The chunks and the damaged ones; None if a file vanished in the meantime."""
         headers, damaged = {}, []
         for path in sorted((self.path / "chunks").glob("*.parquet")):
             if not _CHUNK.fullmatch(path.name):
@@ -335,8 +355,8 @@ class Store:
                 status = path.stat()
                 key = (path.name, status.st_size, status.st_mtime_ns)
                 found = self._seen[key] if key in self._seen else self._look(path)
-            except FileNotFoundError:  # removed in the meantime
-                continue
+            except FileNotFoundError:
+                return None
             self._seen[key] = found
             if isinstance(found, Damage):
                 damaged.append(found)

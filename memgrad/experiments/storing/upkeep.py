@@ -120,14 +120,23 @@ def clean(store: Store, *, keep: Collection[str] | None = None, dry_run: bool = 
 
     Args:
         store: The store.
-        keep: Digests of runs; if given, chunks that have none of them are removed too.
+        keep: Digests of runs; if given, the rows of all others are removed too.
         dry_run: If true, nothing is removed.
     """
     with nullcontext() if dry_run else store.writing():
+        mixed = [] if keep is None else [path for path, kept in _shares(store, keep).items() if 0 < kept < 1]
         found = tuple(Waste(path, reason, _size(path)) for path, reason in _unneeded(store, keep))
-        for each in () if dry_run else found:
-            each.path.unlink(missing_ok=True)
-    return found
+        if not dry_run:
+            for each in found:
+                each.path.unlink(missing_ok=True)
+            store.merge([[path] for path in mixed if path.exists()], keep=keep)
+    return (*found, *(Waste(path, "some of its runs are not to be kept", 0) for path in mixed))
+
+
+def _shares(store: Store, keep: Collection[str]) -> dict[Path, float]:
+    """The share of each chunk's runs that are to be kept."""
+    wanted = set(keep)
+    return {path: len(header.runs.keys() & wanted) / len(header.runs) for path, header in store.headers().items()}
 
 
 def merge_alike(store: Store) -> tuple[int, int]:

@@ -86,5 +86,8 @@ def _by_name(paths: Iterator[str]) -> dict[str, str]:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (
+        *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError),
+        *(NotImplementedError, RuntimeError),  # a changed bit may ask for a compression or an encryption
+    ) as error:
         raise ValueError(f"the archive {path.name} is damaged or incomplete: {error}.") from error

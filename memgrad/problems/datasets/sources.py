@@ -34,11 +34,18 @@ def first(entry: Entry, *, folder: Path | None, work: Path, progress: ByteProgre
         try:
             return get()
         except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno in _OURS:
+            if isinstance(error, OSError) and error.errno in _OURS and not _is_in(folder, error.filename):
                 raise
             failures.append(f"{source}: {error}")
             logger.warning("%s: %s: %s", entry.name, source, error)
     raise DatasetUnavailable(_ways_out(entry, failures))
+
+
+def _is_in(folder: Path | None, name: object) -> bool:
+    """Whether an error is about a file of the user's folder, which is read and not written."""
+    return (
+        folder is not None and isinstance(name, str | Path) and Path(name).absolute().is_relative_to(folder.absolute())
+    )
 
 
 def _sources(
@@ -119,7 +126,7 @@ def named_folder(folder: str | os.PathLike[str] | None) -> Path | None:
     named = folder if folder is not None else os.environ.get("MEMGRAD_DATA") or None
     if named is None:
         return None
-    path = Path(named).expanduser()
+    path = Path(os.path.expanduser(named))  # which leaves ~someone who does not exist as it is
     if not path.is_dir():
         how = "the folder" if folder is not None else "MEMGRAD_DATA"
         raise ValueError(f"{how} must be an existing folder with files of data sets, got {str(named)!r}.")

@@ -92,7 +92,7 @@ def digest_of_text(name: str) -> str:
 
 def _read(name: str) -> bytes:
     """The bytes of the user's own text file, or an error if it is not a text."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # which leaves ~someone who does not exist as it is
     if not path.exists() and os.sep not in name and not path.suffix:
         from memgrad.suggestions import did_you_mean
 

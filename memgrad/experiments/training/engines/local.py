@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, final
 
-from memgrad.experiments.planning.problem_choice import OtherProblemError, ProblemChoice, refuse_other
+from memgrad.experiments.planning.problem_choice import OtherProblemError, refuse_other
 from memgrad.experiments.training.engines.engine import (
     Throttled,
     check_device,
@@ -133,22 +133,24 @@ def _work(pipe: Connection[Any, Any]) -> None:
     # worker whose engine has exited ends by itself.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     prepare_worker()
-    loaded: tuple[ProblemChoice, str | None, Problem] | None = None
+    loaded: tuple[tuple[Any, ...], Problem] | None = None
     try:
         while True:
             assignment = pipe.recv()
             if assignment is None:  # asked to stop after it had finished
                 continue
             try:
-                if loaded is None or loaded[:2] != (assignment.problem_choice, assignment.device):
+                # Its parts too: what a user's file reads may have changed since an earlier experiment.
+                wanted = (assignment.problem_choice, assignment.device, assignment.parts)
+                if loaded is None or loaded[0] != wanted:
                     loaded = None  # free it first: two data sets may not fit into memory
                     problem = assignment.problem_choice.load(assignment.device)
                     refuse_other(problem, assignment.parts)
-                    loaded = (assignment.problem_choice, assignment.device, problem)
+                    loaded = (wanted, problem)
             except Exception as error:
                 pipe.send(Refused(str(error)) if isinstance(error, OtherProblemError) else Failed(str(error)))
                 continue
-            for event in train(assignment, loaded[2], Throttled(lambda: pipe.poll() and pipe.recv() is None, LOOK)):
+            for event in train(assignment, loaded[1], Throttled(lambda: pipe.poll() and pipe.recv() is None, LOOK)):
                 pipe.send(event)
     except (EOFError, OSError):  # the engine has exited
         return

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, final
 
-from memgrad.experiments.planning.problem_choice import OtherProblemError, ProblemChoice, refuse_other
+from memgrad.experiments.planning.problem_choice import OtherProblemError, refuse_other
 from memgrad.experiments.training.engines.engine import Throttled, environment, handler_kept, prepare_worker
 from memgrad.experiments.training.engines.local import ENDS, usable_cores
 from memgrad.experiments.training.engines.parcel import Bytes, Parcel, pack, pack_code, unpack, unpack_code
@@ -71,7 +71,7 @@ class RayEngine:
         self._workers = workers
         self._counted: tuple[float, int] = (-math.inf, 1)
         self._bell = uuid.uuid4().hex
-        self._sent: tuple[ProblemChoice, Any, list[Any]] | None = None
+        self._sent: tuple[tuple[Any, ...], Any, list[Any]] | None = None
         self._tasks: dict[str, Any] = {}
 
     @property
@@ -141,10 +141,11 @@ class RayEngine:
     def _send(self, assignment: Assignment) -> tuple[Any, list[Any]]:
         import ray
 
-        if self._sent is None or self._sent[0] != assignment.problem_choice:
+        wanted = (assignment.problem_choice, assignment.parts)  # what a user's file reads may have changed
+        if self._sent is None or self._sent[0] != wanted:
             self._sent = None  # free it first: two data sets may not fit into memory
             parcel, arrays = pack(assignment.problem_choice, assignment.parts)
-            self._sent = assignment.problem_choice, ray.put(parcel), [ray.put(array) for array in arrays]
+            self._sent = wanted, ray.put(parcel), [ray.put(array) for array in arrays]
         return self._sent[1:]
 
 
