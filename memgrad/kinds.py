@@ -55,4 +55,4 @@ def number_form(value: float) -> str:
         >>> number_form(2.0), number_form(0.1), number_form(1e-08)
         ('2', '0.1', '1e-08')
     """
-    return repr(value).removesuffix(".0")
+    return repr(float(value)).removesuffix(".0")

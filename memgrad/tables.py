@@ -55,6 +55,9 @@ def write_table(
         <BLANKLINE>
     """
     path = table_path(path)
+    settings = path.with_suffix(".json")
+    if settings.exists() and not path.exists():  # it belongs to something else
+        settings = path.with_name(f"{path.name}.json")
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1 or any(array.ndim != 1 for array in arrays.values()):
         shapes = {name: array.shape for name, array in arrays.items()}
@@ -66,7 +69,7 @@ def write_table(
         else:
             _write_parquet(arrays, unfinished, about or {})
     if about is not None and path.suffix.lower() == ".csv":
-        with written_whole(path.with_suffix(".json")) as unfinished:
+        with written_whole(settings) as unfinished:
             unfinished.write_text(json.dumps(dict(about), indent=2) + "\n", encoding="utf-8")
     return path
 

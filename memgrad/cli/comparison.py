@@ -92,6 +92,11 @@ def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison
         typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` resumes.", err=True)
     if edges := [f"{row.variant or row.method} at {row.lr:g}" for row in rows if row.at_edge]:
         typer.echo(f"At the edge of the step sizes tried, a better one may lie beyond: {', '.join(edges)}.", err=True)
+    if apart := [row.method for row in rows if row.difference is not None and row.difference.n == 0]:
+        typer.echo(
+            f"No finished seed in common with {reference}: {', '.join(apart)}. Pass --reference with another method.",
+            err=True,
+        )
     if without:
         typer.echo(f"Left out, because no step size is selected: {', '.join(without)}.", err=True)
 

@@ -60,7 +60,11 @@ def _doorway(address: str) -> Path:
 def _serve(view: str, port: int, no_browser: bool) -> None:
     from memgrad.explorer.server import loopback
 
-    with loopback(port) as server:
+    try:
+        opened = loopback(port)
+    except OSError as error:
+        raise ValueError(f"port {port} cannot be used: {error.strerror}. Pass another --port, or 0 for any.") from None
+    with opened as server:
         address = f"http://127.0.0.1:{server.server_address[1]}/#{view}"
         typer.echo(f"{address}\nPress Ctrl-C to stop.")
         if not no_browser:

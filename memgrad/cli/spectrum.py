@@ -63,6 +63,7 @@ def spectrum(
         raise ValueError(f"the result is kept as JSON, in a file that ends in .json, got --out {str(kept)!r}.")
     if kept.exists() and not force:
         raise ValueError(f"{kept} already exists; pass --force to overwrite it, or --out for another place.")
+    check_outputs(text=kept)
     with progress_bar(f"measuring {chosen.name}") as report:
         found = measure(
             chosen,

@@ -238,7 +238,8 @@ class Results:
                 f"{', '.join(selected)}."
             )
         finals = {name: self._by_seed(name, metric, lr) for name, (_, lr) in selected.items()}
-        logarithmic = all(value > 0 for each in finals.values() for value in each.values() if not math.isnan(value))
+        # A run that diverged is infinitely bad, whatever the sign, and says nothing about the kind of the values.
+        logarithmic = all(value > 0 for each in finals.values() for value in each.values() if math.isfinite(value))
         differences: dict[str, Estimate] = {}
         p_values: dict[str, float] = {}
         for name in selected:
@@ -247,7 +248,10 @@ class Results:
                 # Those that select a setting do not test it, also while they are all that is finished.
                 shared = sorted(set.intersection(*finished) - set(self.spec.tuning_seeds or ()))
                 pair = [np.array([finals[each][seed] for seed in shared]) for each in (name, reference)]
-                mine, other = map(np.log, pair) if logarithmic else pair
+                if logarithmic:
+                    with np.errstate(invalid="ignore"):
+                        pair = [np.where(np.isneginf(values), values, np.log(values)) for values in pair]
+                mine, other = pair
                 differences[name], p_values[name] = paired_difference(mine, other), paired_p_value(mine, other)
         adjusted = dict(zip(p_values, holm(list(p_values.values())).tolist(), strict=True))
         return tuple(

@@ -178,6 +178,8 @@ class Schedule:
             if name not in known:
                 hint = did_you_mean(name, known)
                 raise ValueError(f"the schedule {text!r} has no option {name!r}{hint} It has {', '.join(known)}.")
+            if name in options:
+                raise ValueError(f"the schedule {text!r} gives {name} twice; give it once.")
             try:
                 options[name] = float(value)
             except ValueError:

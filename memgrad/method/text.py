@@ -12,9 +12,7 @@ from memgrad.method.method import NO_DECAY, ONE, WORDS, Method, WeightDecay
 
 EXAMPLE = "exp:0.9 / (sqrt(exp:0.999) + 1e-08); decay=0.01"
 
-_DENOMINATOR = re.compile(
-    r"\(?\s*(?:(?P<root>.+?)\s*\*\s*)?sqrt\((?P<memory>[^()]+)\)\s*(?:\+\s*(?P<eps>[^\s()]+)\s*)?\)?"
-)
+_DENOMINATOR = re.compile(r"(?:(?P<root>.+?)\s*\*\s*)?sqrt\((?P<memory>[^()]+)\)\s*(?:\+\s*(?P<eps>[^\s()]+)\s*)?")
 _DECAY = re.compile(r"(?P<kind>l2|decay|independent)\s*=\s*(?P<amount>[^/]+?)\s*(?P<log_time>/\s*t)?")
 _KIND_OF_WORD = {word: kind for kind, word in WORDS.items()}
 
@@ -30,7 +28,7 @@ def parse(text: str) -> Method:
     if semicolon:
         given["weight_decay"] = parse_decay(decay, text)
     if slash:
-        found = _DENOMINATOR.fullmatch(denominator.strip().lower())
+        found = _DENOMINATOR.fullmatch(_unwrapped(denominator.strip().lower()))
         if found is None:
             raise ValueError(
                 f"method {text!r} divides by {denominator.strip()!r}, which is not of the form 'sqrt(exp:0.999)' or "
@@ -40,6 +38,16 @@ def parse(text: str) -> Method:
         given["root"] = parse_gain(found["root"], text) if found["root"] else ONE
         given["eps"] = _real(found["eps"], text, "eps") if found["eps"] else 0.0
     return Method(mixture, **given)
+
+
+def _unwrapped(text: str) -> str:
+    """The text without a pair of parentheses around all of it."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1].strip() if text.startswith("(") and depth == 0 else text
 
 
 def _refuse_name(text: str) -> None:

@@ -171,6 +171,7 @@ def design(
             f"design needs steps >= 16 and iterations >= 1, both at most {MOST_STEPS:,}, got steps={steps!r}, "
             f"iterations={iterations!r}."
         )
+    nu, zeta = float(nu), float(zeta)
     fine = Spectrum.power_law(nu, zeta)
     named = named_methods(fine, nu, noise=noise, batch=batch, steps=steps)
     if not named:
@@ -178,7 +179,8 @@ def design(
     coarse = Spectrum.power_law(nu, zeta, per_octave=COARSE)
     schedules = _Schedules(coarse, batch, float(noise), steps)
     limit = sgd_limit(coarse, batch=batch)
-    found = _minimized(schedules.value, schedules.start(limit, nu), schedules.bounds, iterations, progress)
+    bounds = schedules.bounds(smallest=named[0].lr)
+    found = _minimized(schedules.value, schedules.start(limit, nu), bounds, iterations, progress)
     rate, strength, cooling = _cooled(schedules, found.x, limit)
     lr = float(schedules.steps(found.x).instant.max())
     e, h, p = (np.exp(part) for part in np.split(found.x, 3))
@@ -198,7 +200,8 @@ def design(
 def named_methods(spectrum: Spectrum, nu: float, *, noise: float, batch: int, steps: int) -> tuple[Candidate, ...]:
     """The named methods, each at the best of twenty learning rates and two schedules; the best method first.
 
-    If the best of a method is the smallest that was tried, as it is with much noise, all go on with smaller ones.
+    If the best of a method is the largest or the smallest that was tried, all go on beyond: an average of gain 1 is
+    stable beyond SGD's limit, and with much noise small ones are the best.
     """
     families = {
         "SGD": ("inst",),
@@ -208,15 +211,17 @@ def named_methods(spectrum: Spectrum, nu: float, *, noise: float, batch: int, st
         "Nesterov": ("inst + 0.25*(1+k)*poly:4",),
         "DANA": tuple(
             f"inst + {c:g}*(1+k)^{number_form(1 - 1 / nu)}*poly:{delta}"
-            for c in (10, 3, 1, 0.3, 0.1, 0.03, 0.01)
+            for c in (30, 10, 3, 1, 0.3, 0.1, 0.03, 0.01)
             for delta in (2, 4, 8)
         ),
     }
     texts = [text for members in families.values() for text in members]
-    largest, plans = sgd_limit(spectrum, batch=batch), {"constant": None, "linear": lambda k: 1 - k / steps}
+    limit, plans = sgd_limit(spectrum, batch=batch), {"constant": None, "linear": lambda k: 1 - k / steps}
     best: dict[str, Candidate] = {}
-    for halvings in range(0, 50, 10):
-        rates = largest * 0.5 ** np.arange(halvings + 0.5, halvings + 10.5, 0.5)
+
+    def tried(halvings: Array) -> tuple[bool, bool]:
+        """Try these learning rates; say whether the best of a method is the largest, or the smallest, of them."""
+        rates = limit * 0.5**halvings
         for schedule, factor in plans.items():
             found = exact_risk(
                 texts, spectrum, lr=rates, steps=steps, batch=batch, noise=noise, schedule=factor, record=[0, steps]
@@ -229,7 +234,15 @@ def named_methods(spectrum: Spectrum, nu: float, *, noise: float, batch: int, st
                 candidate = Candidate(name, found.methods[i], float(rates[j]), schedule, float(found.final[i, j]))
                 if name not in best or candidate.risk < best[name].risk:
                     best[name] = candidate
-        if best and min(each.lr for each in best.values()) > rates[-1]:
+        chosen = {each.lr for each in best.values()}
+        return float(rates[0]) in chosen, not best or float(rates[-1]) in chosen
+
+    at_largest, at_smallest = tried(np.arange(0.5, 10.5, 0.5))
+    for octave in range(0, 12, 3) if at_largest else ():
+        if not tried(np.arange(-octave - 2.5, -octave + 0.5, 0.5))[0]:
+            break
+    for octave in range(10, 50, 10) if at_smallest else ():
+        if not tried(np.arange(octave + 0.5, octave + 10.5, 0.5))[1]:
             break
     return tuple(sorted(best.values(), key=lambda each: each.risk))
 
@@ -255,11 +268,11 @@ class _Schedules:
         self._between[self.k, left] = 1 - share
         self._between[self.k, left + 1] += share
 
-    @property
-    def bounds(self) -> list[tuple[float, float]]:
-        """Beyond them a step or a memory is as good as none."""
+    def bounds(self, *, smallest: float) -> list[tuple[float, float]]:
+        """Beyond them a step or a memory is as good as none; the smallest learning rate of interest is given."""
         n = len(self.knots)
-        return [(-14.0, 7.0)] * n + [(-16.0, 12.0)] * n + [(np.log(0.6), np.log(3000.0))] * n
+        low = min(-14.0, float(np.log(smallest)) - 4)  # with much noise the best learning rates are tiny
+        return [(low, 7.0)] * n + [(low - 2, 12.0)] * n + [(np.log(0.6), np.log(3000.0))] * n
 
     def start(self, limit: float, nu: float) -> Array:
         """The best of a few mixtures with the gain (1+k)^(1-1/nu)."""

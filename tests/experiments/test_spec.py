@@ -352,7 +352,7 @@ def test_an_optimizer_whose_module_is_broken_is_blamed(tmp_path: Path, monkeypat
         (b"steps = " + b"9" * 5000, r"not TOML"),
         (b"steps = 0x" + b"f" * 5000, r"steps"),
         (b"steps = nan", r"steps"),
-        (b"methods = 3", r"methods: .*list.*, got 3"),
+        (b"methods = 3", r"methods: .*write \[\[methods\]\].*, got 3"),
         (b"methods = [3]", r"methods\[0\]"),
         (b"methods = [{}]", r"methods\[0\]\.optimizer: is missing"),
         (b"[methods.lr]", r"methods"),

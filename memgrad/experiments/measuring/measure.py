@@ -41,7 +41,9 @@ class Measured:
         steps: The number of SGD steps before the point of measurement.
         lr: The learning rate of these steps.
         batch_size: Their batch size.
-        eigenvalues: The largest eigenvalues, as far as they are known to 0.1 %.
+        eigenvalues: The largest eigenvalues, as far as they are known to 0.1 %. Copies of a repeated one may be
+            missing, and so may one that is very close to another: where there are many, as in a linear model with
+            several outputs, the density counts them, and `nu` is that of distinct ones.
         smallest: The smallest Ritz value; negative where the loss is not convex.
         trace: The trace of the matrix, over probes.
         nu: $\nu$ of $\lambda_j \sim j^{-\nu}$: the slope of the largest eigenvalues over their index, from the second

@@ -79,13 +79,22 @@ class Select(Strict):
 
     Attributes:
         metric: The metric that is compared.
-        goal: Whether less or more of it is better.
+        goal: Whether less or more of it is better: less by default, which must be said of what is no loss or norm.
         last: The final value is the mean over this last share of the evaluations.
     """
 
     metric: str = "loss"
     goal: Literal["min", "max"] = "min"
     last: Annotated[float, Field(gt=0, le=1)] = 0.05
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_a_goal(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or "goal" in data or not isinstance(metric := data.get("metric", "loss"), str):
+            return data
+        if not metric.partition("@")[0].endswith(("loss", "norm")):
+            raise ValueError(f'say whether less or more of {metric!r} is better: goal = "min" or goal = "max"')
+        return data
 
 
 class Spec(Strict):

@@ -69,7 +69,8 @@ class Alone:
             torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._run.clip)
         if self._run.factors is not None:
             for group in self._optimizer.param_groups:
-                group["lr"] = self._run.lr * float(self._run.factors[k])
+                # A plan measures longer than a short run takes.
+                group["lr"] = self._run.lr * float(self._run.factors[min(k, len(self._run.factors) - 1)])
         self._optimizer.step()
 
     def _differentiate(self, rows: Tensor) -> None:

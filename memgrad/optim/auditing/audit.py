@@ -102,7 +102,7 @@ class Remembered:
             share = 100 * negative_share(self.weights)
             return f"with weights of both signs ({share:.2g} % opposite to the sum): no known family has such weights"
         if self._is_known or self.mixture is None:
-            way = "as" if self._is_known else "unlike any known memory; nearest is"
+            way = "as" if self._is_known else "unlike poly, exp, inst and their mixtures; nearest is"
             return f"{way} {fit}, off by {100 * fit.distance:.2f} %{self._told_from(others)}"
         mixture = self.mixture
         return f"as {mixture}, off by {100 * mixture.distance:.2f} %{self._told_from(mixture.others)}"

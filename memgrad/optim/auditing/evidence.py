@@ -44,6 +44,11 @@ class Sums:
     offset: Array
     rounding: float = 0.0
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether earlier gradients than the newest have a weight."""
+        return bool(np.abs(np.tril(self.weights, -1)).max() > EXACT * np.abs(self.weights).max())
+
     def of(self, gradients: Array) -> Array:
         return np.asarray(self.offset[:, None] + self.weights @ gradients**self.power)
 
@@ -198,8 +203,10 @@ class _Judge:
         decoupled = self._decoupled_rate() if name == "step" else None
         rate = self._l2_rate(found, values) if isinstance(found, Sums) and values is not None else None
         if decoupled is not None:
-            # Without memory, a decay of the gradient and one of the step are the same.
-            self.decays["decoupled" if rate is None else "either"] = decoupled
+            # Without memory, a decay of the gradient and one of the step are the same. With memory a run in which the
+            # parameters grow beyond all gradients may still be explained by both; then it is that of the gradients.
+            both = "l2" if rate and isinstance(found, Sums) and found.has_memory else "either"
+            self.decays["decoupled" if rate is None else both] = decoupled if rate is None or both == "either" else rate
         elif rate:
             self.decays["l2"] = rate
         if isinstance(found, str) or decoupled is not None or rate is not None:
