@@ -141,7 +141,7 @@ FAULTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "infinite loss": ("loss", "is inf", {"loss": lambda z, y: nn.functional.cross_entropy(z, y) / 0}),
     "inputs of another width": (
-        "loss",
+        "targets",
         "Inputs were (8, 6) float32",
         {"make_model": lambda: Dense((7, 3))},
     ),
