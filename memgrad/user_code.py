@@ -290,8 +290,8 @@ def _forget_others(folder: Path) -> None:
     """
     here = folder.resolve()
     for name, module in list(sys.modules.items()):
-        origin = None if "." in name else getattr(module, "__file__", None)
-        if origin is None:
+        origin = getattr(module, "__file__", None)
+        if origin is None or "." in name or name in ("memgrad", "__main__"):  # a checkout may be beside user code
             continue
         path = Path(origin)
         home = path.parent.parent if path.name == "__init__.py" else path.parent

@@ -160,7 +160,12 @@ def test_files_in_two_folders_import_their_own_modules(tmp_path: Path, monkeypat
         for folder, factor in (("a", 1), ("b", 7)):
             reference = Reference(str(tmp_path / folder / "mine.py"), "FACTOR")
             assert load("number", reference, fresh=True, **asked) == factor
-    assert "torch" in sys.modules
+    # A folder with a checkout of memgrad in it, and another one: ours stays.
+    monkeypatch.setattr(user_code, "_FOLDERS", {Path(user_code.__file__).parents[1]})
+    (tmp_path / "a" / "memgrad").mkdir()
+    (tmp_path / "a" / "memgrad" / "__init__.py").touch()
+    with user_code.importable(tmp_path / "a"):
+        assert sys.modules["memgrad"].__file__ == str(Path(user_code.__file__).with_name("__init__.py"))
 
 
 def test_a_module_that_was_changed_is_refused_as_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
