@@ -289,13 +289,14 @@ def _forget_others(folder: Path) -> None:
     Code that has imported them keeps them.
     """
     here = folder.resolve()
-    for name, module in list(sys.modules.items()):
+    others = _FOLDERS - {here}
+    _FOLDERS.add(here)
+    for name, module in list(sys.modules.items()) if others else ():
         origin = getattr(module, "__file__", None)
         if origin is None or "." in name or name in ("memgrad", "__main__"):  # a checkout may be beside user code
             continue
         path = Path(origin)
         home = path.parent.parent if path.name == "__init__.py" else path.parent
-        if home in _FOLDERS - {here} and ((here / f"{name}.py").exists() or (here / name / "__init__.py").exists()):
+        if home in others and ((here / f"{name}.py").exists() or (here / name / "__init__.py").exists()):
             for other in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
                 del sys.modules[other]
-    _FOLDERS.add(here)
