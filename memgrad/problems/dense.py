@@ -64,7 +64,7 @@ class StackedDense:
                 gradients[bias] = delta.sum(-1)
             gradients[name] = _outer(delta, h[i])
             if i > 0:
-                delta = torch.bmm(parameters[name].mT, delta) * ACTIVATIONS[self.activations[i - 1]][1](h[i])
+                delta = ACTIVATIONS[self.activations[i - 1]][1](torch.bmm(parameters[name].mT, delta), h[i])
         return {name: gradients[name] for name in parameters}
 
     def _layers(self, parameters: Parameters, inputs: Tensor) -> list[Tensor]:
@@ -73,7 +73,7 @@ class StackedDense:
         for name, activation in zip(_weights(parameters), (*self.activations, "identity"), strict=True):
             z = _product(parameters[name], h[-1])
             if (bias := _bias(name)) in parameters:
-                z = z + parameters[bias][..., None]
+                z.add_(parameters[bias][..., None])
             h.append(ACTIVATIONS[activation][0](z))
         return h
 
@@ -95,8 +95,8 @@ def _outer(delta: Tensor, h: Tensor) -> Tensor:
     """The sum over the batch of delta h^T of each run."""
     if h.ndim == 3:
         return torch.bmm(delta, h.mT)
-    # The other way round, and transposed: BLAS takes a quarter less time for it.
-    return (h @ delta.flatten(0, 1).mT).mT.reshape(*delta.shape[:2], -1)
+    # Contiguous, as the parameters are: averaging a transposed gradient takes three to five times as long.
+    return (delta.flatten(0, 1) @ h.mT).view(*delta.shape[:2], -1)
 
 
 def slope_of_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -14,14 +14,14 @@ from memgrad.deprecation import deprecated_names
 
 __getattr__ = deprecated_names(__name__, {"accuracy": "memgrad.problems.metrics.accuracy"})
 
-ACTIVATIONS: Mapping[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = MappingProxyType(
+ACTIVATIONS: Mapping[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = MappingProxyType(
     {
-        "tanh": (torch.tanh, lambda h: 1 - h * h),
-        "sigmoid": (torch.sigmoid, lambda h: h * (1 - h)),
-        "identity": (lambda z: z, torch.ones_like),
+        "tanh": (torch.tanh, torch.ops.aten.tanh_backward),
+        "sigmoid": (torch.sigmoid, torch.ops.aten.sigmoid_backward),
+        "identity": (lambda z: z, lambda slope, _: slope),
     }
 )
-"""Activations by name, each with its derivative as a function of its value."""
+"""Activations h = phi(z) by name, each with the slope of a loss in z as a function of that in h and of h."""
 
 
 @final

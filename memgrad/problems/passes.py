@@ -121,7 +121,7 @@ def _stacked(
 
 def full_gradient(problem: Problem, parameters: Parameters, through: Passes, pair: Pair | None = None) -> Gradient:
     """The gradient over all training examples, or over those in `pair`."""
-    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    total: Gradient = {}
     for share, inputs, targets in chunks(problem, problem.train if pair is None else pair, through):
         _accumulate(total, through.gradient(inputs, targets), share)
     return with_l2(problem, parameters, total)
@@ -148,7 +148,7 @@ def evaluate(
         if pair is None or not (scores or slope):
             continue
         sums = {name: torch.zeros_like(penalty) for name in scores}
-        total = {name: torch.zeros_like(p) for name, p in parameters.items()} if slope else {}
+        total: Gradient = {}
         for share, inputs, targets in chunks(problem, pair, through):
             if slope:
                 outputs, gradient = through.outputs_and_gradient(inputs, targets)
@@ -213,8 +213,12 @@ def with_l2(problem: Problem, parameters: Parameters, gradient: Gradient) -> Gra
 
 
 def _accumulate(total: Gradient, part: Gradient, share: float) -> None:
+    """Add a part to the total, which is empty at first. It is never the part itself, whose tensors may be shared."""
     for name, g in part.items():
-        total[name].add_(g, alpha=share)
+        if name in total:
+            total[name].add_(g, alpha=share)
+        else:
+            total[name] = g * share
 
 
 def _count_runs(problem: Problem, parameters: Parameters) -> int:

@@ -46,7 +46,7 @@ class Stack:
         written = {run.recipe: _method(run) for run in runs}
         methods = [written[run.recipe] for run in runs]
         # Linear methods by their number of averages, ascending; then those with squares, descending. So the runs with
-        # an i-th average, and those with squares, are each a slice.
+        # an i-th average, and those with squares, are each a slice. Those with the newest gradient are a few slices.
         self.run_order = sorted(range(len(runs)), key=lambda i: _place(methods[i]))
         self._runs = [runs[i] for i in self.run_order]
         self._methods = [methods[i] for i in self.run_order]
@@ -60,6 +60,7 @@ class Stack:
         counts = [len(method.mixture.averages) for method in self._methods]
         self._with_average = [_slice([count > i for count in counts]) for i in range(max(counts))]
         self._with_squares = _slice([not method.is_linear for method in self._methods])
+        self._with_instant = _slices([method.mixture.instant is not None for method in self._methods])
         self._u = [{name: torch.zeros_like(p[having]) for name, p in self._x.items()} for having in self._with_average]
         self._v = {name: torch.zeros_like(p[self._with_squares]) for name, p in self._x.items()}
         self._numbers = _Numbers(self._methods, self._runs, next(iter(x.values())))
@@ -102,35 +103,19 @@ class Stack:
             x.mul_(number("keep", x))
         for i, (having, u) in enumerate(zip(self._with_average, averages, strict=True)):
             u.lerp_(g[having], number(f"fresh{i}", x)[having])
-        linear = slice(0, self._with_squares.start)
+        parts = [
+            *((having, g[having], "instant") for having in self._with_instant),
+            *((having, u, f"gain{i}") for i, (having, u) in enumerate(zip(self._with_average, averages, strict=True))),
+        ]
+        linear, squares = slice(0, self._with_squares.start), self._with_squares
         if linear.stop:
-            self._add_mixture(number, x, g, averages, linear, x[linear])
+            _add_mixture(number, parts, linear, x[linear])
         if len(v):
-            squares = self._with_squares
             v.lerp_(g[squares].square(), number("fresh_squares", x)[squares])
             along = torch.zeros_like(v)
-            self._add_mixture(number, x, g, averages, squares, along)
+            _add_mixture(number, parts, squares, along)
             root = v.sqrt().mul_(number("root", x)[squares]).add_(number("eps", x)[squares])
             x[squares].addcdiv_(along, root)
-
-    def _add_mixture(
-        self,
-        number: Callable[[str, Tensor], Tensor],
-        x: Tensor,
-        g: Tensor,
-        averages: Sequence[Tensor],
-        block: slice,
-        total: Tensor,
-    ) -> None:
-        """Add -lr n_k of the runs in a block to `total`, which has their rows."""
-        if self._numbers.any_instant:
-            total.addcmul_(g[block], number("instant", x)[block])
-        for i, (having, u) in enumerate(zip(self._with_average, averages, strict=True)):
-            both = slice(max(block.start, having.start), min(block.stop, having.stop))
-            if both.start < both.stop:
-                rows = slice(both.start - block.start, both.stop - block.start)
-                its = slice(both.start - having.start, both.stop - having.start)
-                total[rows].addcmul_(u[its], number(f"gain{i}", x)[both])
 
     def evaluate(self, metrics: Sequence[str], parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The metrics of all runs, in run order; of other parameters than the current ones if they are given."""
@@ -148,6 +133,24 @@ class Stack:
         """Continue from a state."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+
+def _add_mixture(
+    number: Callable[[str, Tensor], Tensor], parts: Sequence[tuple[slice, Tensor, str]], block: slice, total: Tensor
+) -> None:
+    """Add -lr n_k of the runs in a block to `total`, which has their rows.
+
+    Args:
+        number: The coefficients of all runs, by name.
+        parts: What is added: the runs that have it, its rows, and the name of its coefficient.
+        block: The runs.
+        total: The rows of these runs.
+    """
+    for having, rows, name in parts:
+        start, stop = max(block.start, having.start), min(block.stop, having.stop)
+        if start < stop:
+            added = rows[start - having.start : stop - having.start]
+            total[start - block.start : stop - block.start].addcmul_(added, number(name, rows)[start:stop])
 
 
 def _clip_of(runs: Sequence[Run], like: Tensor) -> Tensor | None:
@@ -178,9 +181,9 @@ def _method(run: Run) -> Method:
     return method
 
 
-def _place(method: Method) -> tuple[bool, int]:
+def _place(method: Method) -> tuple[bool, int, bool]:
     count = len(method.mixture.averages)
-    return not method.is_linear, count if method.is_linear else -count
+    return not method.is_linear, count if method.is_linear else -count, method.mixture.instant is None
 
 
 def _slice(having: Sequence[bool]) -> slice:
@@ -189,6 +192,17 @@ def _slice(having: Sequence[bool]) -> slice:
     found = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(len(having), len(having))
     assert found.stop - found.start == len(rows)
     return found
+
+
+def _slices(having: Sequence[bool]) -> list[slice]:
+    """The runs that have something, as the fewest slices.
+
+    Example:
+        >>> _slices([True, True, False, True])
+        [slice(0, 2, None), slice(3, 4, None)]
+    """
+    ends = np.flatnonzero(np.diff([0, *having, 0]))
+    return [slice(int(start), int(stop)) for start, stop in ends.reshape(-1, 2)]
 
 
 class _Numbers:
@@ -202,7 +216,6 @@ class _Numbers:
         decays = [method.weight_decay for method in methods]
         self.any_l2 = any(decay.amount and decay.kind == "l2" for decay in decays)
         self.any_shrink = any(decay.amount and decay.kind != "l2" for decay in decays)
-        self.any_instant = any(method.mixture.instant is not None for method in methods)
 
     def at(self, k: int) -> Callable[[str, Tensor], Tensor]:
         """The coefficients at step k: a function of their name and of the tensor they are multiplied with."""
