@@ -22,13 +22,19 @@ LEAST = 1.02
 
 
 def ratios(
-    rows: Mapping[str, Mapping[str, Mapping[str, Estimate]]], *, xlabel: str, caption: str = "", warning: str = ""
+    rows: Mapping[str, Mapping[str, Mapping[str, Estimate]]],
+    *,
+    xlabel: str,
+    empty: str = "none",
+    caption: str = "",
+    warning: str = "",
 ) -> Figure:
     """Ratios to a reference: rows of panels, each with one marker and its interval per method.
 
     Args:
         rows: The ratios by method, for each panel of each row. All rows have the same panels.
         xlabel: The label of the axis.
+        empty: What stands in a panel without ratios.
         caption: The settings.
         warning: A warning, in red above all panels.
 
@@ -45,7 +51,11 @@ def ratios(
         grid = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
         for place, (name, row) in zip(grid, rows.items(), strict=True):
             for axes, (title, panel) in zip(place, row.items(), strict=True):
-                _draw(axes, panel, methods)
+                if panel:
+                    _draw(axes, panel, methods)
+                else:
+                    axes.text(0.5, 0.5, empty, ha="center", va="center", transform=axes.transAxes, color="0.35")
+                    axes.set_xticks([])
                 axes.set_title(title, fontsize=8)
             place[0].set_ylabel(name)
         for axes in grid[-1]:

@@ -52,19 +52,26 @@ class Evidence:
         plateau: Computes the loss of the autoencoder's plateau on the examples of its full batch; see `plateau_loss`.
             Only one claim asks for it, and it needs the data.
         originals: Loads the first test pictures, (pictures, height, width), for the figure of reconstructions.
+        absent: Experiments that are asked for and are not complete.
     """
 
     scale: Scale
     results: Mapping[str, Results]
     plateau: Callable[[], float]
     originals: Callable[[], NDArray[Any]]
+    absent: tuple[str, ...] = ()
 
     def __getitem__(self, experiment: str) -> Results:
         return self.results[experiment]
 
     def only(self, names: Iterable[str]) -> Evidence:
         """The evidence of these experiments alone, in this order."""
-        return replace(self, results={name: self[name] for name in names})
+        return replace(self, results={name: self[name] for name in names}, absent=())
+
+    def available(self, names: Sequence[str]) -> Evidence:
+        """The evidence of those of these experiments that have results; the others are `absent`."""
+        absent = tuple(name for name in names if name not in self.results)
+        return replace(self.only(name for name in names if name not in absent), absent=absent)
 
     def about(self) -> dict[str, Any]:
         """The scale and the experiments as plain data."""

@@ -88,7 +88,7 @@ def draw(
         settings: The settings to run it with, of the type of its own settings; those by default.
         seed: Another seed, for figures that depend on one.
         progress: Called as `progress(done, total)`.
-        evidence: The results of the experiments on real data that the figure needs.
+        evidence: The results of the experiments on real data that the figure needs. Panels of others say so.
 
     Raises:
         LookupError: The rows lack what the figure shows.
@@ -104,8 +104,9 @@ def draw(
     if entry.settings is None:
         if evidence is None:
             raise ValueError(f"the figure {name!r} needs the evidence of {', '.join(entry.needs)}, got none.")
-        figure, columns = drawing(evidence.only(entry.needs))
-        return Picture(figure, columns, evidence.only(entry.needs))
+        evidence = evidence.available(entry.needs)
+        figure, columns = drawing(evidence)
+        return Picture(figure, columns, evidence)
     picture: Picture = drawing(_chosen_settings(entry, entry.settings, settings, seed), progress)
     return picture
 

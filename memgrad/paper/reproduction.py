@@ -289,7 +289,10 @@ class _Reproducing:
         self._experiments[name] = Made(name, plain, len(runs), trained, self._store.abouts(runs))
 
     def _real(self) -> None:
-        """Figures and claims on real data whose experiments are complete; the others are skipped with a reason."""
+        """Claims on real data whose experiments are complete, and figures of those that are.
+
+        The others are skipped with a reason.
+        """
         specs = {name: results.spec for name, results in self._results.items()}
         evidence = Evidence(
             self._scale, self._results, lambda: self._data.plateau_of(specs), lambda: self._data.originals_of(specs)
@@ -297,14 +300,19 @@ class _Reproducing:
         for name in self._wanted:
             if not (needs := needs_of(name)):
                 continue
-            missing = [each for each in needs if each not in self._results]
-            if missing:
+            if not self._can_make(name):
+                missing = [each for each in needs if each not in self._results]
                 self._skipped[name] = f"it needs {', '.join(missing)}"
                 continue
             try:
                 self._from_rows(name, evidence, self._key(needs))
             except (DatasetUnavailable, LookupError) as error:
                 self._skipped[name] = str(error)
+
+    def _can_make(self, name: str) -> bool:
+        """Whether the experiments that it needs are complete: all for a claim, any for the panels of a figure."""
+        there = [each in self._results for each in needs_of(name)]
+        return any(there) if name in FIGURES else all(there)
 
     def _from_rows(self, name: str, evidence: Evidence, key: str) -> None:
         if self._is_kept(name, key):
@@ -318,8 +326,8 @@ class _Reproducing:
             self._keep_verdict(name, JUDGES[name].decide(evidence), key)
 
     def _key(self, needs: Sequence[str]) -> str:
-        """A key that changes when the rows, the scale or the code change."""
-        runs = [(each, sorted(self._results[each].rows.runs)) for each in needs]
+        """A key that changes when the rows, the scale or the code change, and when an experiment becomes complete."""
+        runs = [(each, sorted(self._results[each].rows.runs)) for each in needs if each in self._results]
         return digest_of(source_digest(), self._scale.name, json.dumps(runs))
 
     # --- the folder --------------------------------------------------------------------------------------------------
@@ -347,7 +355,7 @@ class _Reproducing:
         self._skipped = skipped
         for name in others:
             needs = needs_of(name)
-            if all(each in self._results for each in needs):
+            if not needs or self._can_make(name):
                 self._is_kept(name, self._key(needs) if needs else source_digest())
 
     def _keep_figure(self, name: str, files: tuple[Path, ...], key: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from memgrad import figures
 from memgrad.experiments.results import Results
 from memgrad.experiments.training.train import PIXEL
 from memgrad.figures import Band, TrainingPanel
+from memgrad.kinds import Array
 from memgrad.paper.evidence import HB, METHODS, SGD, Evidence, any_run, tried
 from memgrad.paper.scales import HB_AT_SGDS, POLYADAM, PROBLEMS, SETTINGS, tuning_of
 from memgrad.statistics import Estimate, log_interval
@@ -25,8 +26,12 @@ Drawing = tuple[Figure, Columns]
 
 ROWS = {"mini": "mini batch", "full": "full batch"}
 WARNING = "Rehearsal on samples: it decides nothing"
+FEWEST = 3
+"""With fewer seeds no interval is drawn: that of two would cover the panel."""
+
 MEANS = (
-    "mean over seeds and, at some places, its 95 % interval, of logarithms where the axis is logarithmic, "
+    f"mean over seeds and, at some places and with at least {FEWEST} seeds, its 95 % interval, of logarithms where the "
+    "axis is logarithmic, "
     "a triangle where an interval goes on beyond the panel"
 )
 
@@ -34,6 +39,9 @@ PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {"covtype": {SGD: 1.0, HB: 1.0}, "autoencoder": {SGD: 0.05, HB: 0.005}}
 )
 """The best step sizes that can be read from the paper: from its text, and from the labels of its digits."""
+
+NOT_RUN = "not run"
+"""What stands in the panel of an experiment that is not complete."""
 
 
 def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, ratios: bool = False) -> Drawing:
@@ -79,7 +87,9 @@ def step_sizes(evidence: Evidence) -> Drawing:
     panels = {}
     for setting, names in rows.items():
         panels[setting] = [
-            TrainingPanel(
+            TrainingPanel(PROBLEMS[problem], {}, NOT_RUN)
+            if name in evidence.absent
+            else TrainingPanel(
                 PROBLEMS[problem],
                 {method: _finals(evidence[name], name, method, table) for method in (SGD, HB)},
                 _tried_on(evidence, name),
@@ -117,6 +127,9 @@ def ratios(evidence: Evidence) -> Drawing:
     rows: dict[str, dict[str, dict[str, Estimate]]] = {}
     for setting, names in _rows_of_panels(evidence).items():
         for problem, name in names.items():
+            if name in evidence.absent:
+                rows.setdefault(setting, {})[PROBLEMS[problem]] = {}
+                continue
             results = evidence[name]
             found = {method: evidence.ratio("", name, method, SGD) for method in METHODS if method != SGD}
             rows.setdefault(setting, {})[PROBLEMS[problem]] = found
@@ -129,13 +142,15 @@ def ratios(evidence: Evidence) -> Drawing:
         "geometric mean over seeds and its 95 % interval, all at their selected step sizes, cross = diverged, "
         "a triangle where an interval goes on beyond the panel"
     )
-    return figures.ratios(rows, xlabel="final loss / SGD's", **_foot(evidence, what)), table.columns()
+    figure = figures.ratios(rows, xlabel="final loss / SGD's", empty=NOT_RUN, **_foot(evidence, what))
+    return figure, table.columns()
 
 
 def _rows_of_panels(evidence: Evidence) -> dict[str, dict[str, str]]:
     """The experiments by setting and problem: a row of panels for each setting, a panel for each problem."""
+    asked = {*evidence.results, *evidence.absent}
     return {
-        ROWS[setting]: {problem: name for problem in PROBLEMS if (name := f"{problem}-{setting}") in evidence.results}
+        ROWS[setting]: {problem: name for problem in PROBLEMS if (name := f"{problem}-{setting}") in asked}
         for setting in SETTINGS
     }
 
@@ -143,6 +158,8 @@ def _rows_of_panels(evidence: Evidence) -> dict[str, dict[str, str]]:
 def _panel(
     evidence: Evidence, name: str, title: str, metric: str, table: _Table, *, notes: bool = True, ratios: bool = False
 ) -> TrainingPanel:
+    if name in evidence.absent:
+        return TrainingPanel(title, {}, NOT_RUN)
     results = evidence[name]
     if metric not in results.metrics:
         return TrainingPanel(title, {}, f"not measured\nat the scale\n{evidence.scale.name}")
@@ -153,7 +170,7 @@ def _panel(
             with np.errstate(divide="ignore"):
                 curve = dataclasses.replace(curve, values=np.log(curve.values))
         mean, low, high = (each if share else np.exp(each) for each in curve.interval())
-        bands[label] = Band(curve.steps, mean, low, high)
+        bands[label] = _band(curve.steps, mean, low, high, curve.seeds)
         table.add(name, method, lr, metric, curve.steps, mean, low, high)
     lrs = f"lr SGD {results.selected_lr(SGD):g}, HB {results.selected_lr(HB):g}" if SGD in bands else ""
     run = any_run(results)
@@ -182,9 +199,15 @@ def _ratios_to_sgd(results: Results, name: str, metric: str, table: _Table) -> d
         )
         ratio = dataclasses.replace(curve, steps=steps, values=np.log(mine) - np.log(other), seeds=tuple(seeds))
         mean, low, high = map(np.exp, ratio.interval())
-        found[label] = Band(steps, mean, low, high)
+        found[label] = _band(steps, mean, low, high, seeds)
         table.add(name, method, lr, f"{metric} / SGD's", steps, mean, low, high)
     return found
+
+
+def _band(steps: NDArray[Any], mean: Array, low: Array, high: Array, seeds: Sequence[int]) -> Band:
+    """A curve with its interval, if there are enough seeds for one."""
+    none = np.full_like(mean, np.nan)
+    return Band(steps, mean, *((low, high) if len(seeds) >= FEWEST else (none, none)))
 
 
 def _shown(results: Results) -> list[tuple[str, str, float]]:
@@ -216,7 +239,8 @@ def _finals(results: Results, name: str, method: str, table: _Table) -> Band:
     ends = [np.array([getattr(each, end) for each in found]) for end in ("value", "low", "high")]
     mean, low, high = (np.where(np.isfinite(each), each, np.nan) for each in ends)
     table.add(name, runs, sizes, "final loss", any_run(results).steps, mean, low, high)
-    return Band(sizes, mean, low, high, results.selected_lr(method))
+    band = _band(sizes, mean, low, high, results.seeds(runs, float(sizes[0])))
+    return dataclasses.replace(band, marked=results.selected_lr(method))
 
 
 def _pictures(results: Results, method: str, lr: float, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -80,6 +80,7 @@ class FigurePart:
         files: The numbers and settings behind it, inside the report.
         claims: The ids of the claims that it is about.
         missing: Why it is not here; empty if it is.
+        without: The experiments that it needs and that are not complete, in words; empty if it shows all.
     """
 
     about: PaperFigure
@@ -88,6 +89,7 @@ class FigurePart:
     files: tuple[Download, ...]
     claims: tuple[str, ...]
     missing: str
+    without: str
 
 
 @final
@@ -235,6 +237,7 @@ def _figure(figure: PaperFigure, reproduction: Reproduction) -> FigurePart:
         downloads(files),
         tuple(claim.id for claim in CLAIMS.values() if shows(figure, claim)),
         "" if files else _sentence(_why_not(figure.name, reproduction)),
+        listed([name for name in figure.needs if name not in reproduction.experiments]) if files else "",
     )
 
 

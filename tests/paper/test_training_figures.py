@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from memgrad.figures import TrainingPanel
-from memgrad.paper import training_figures
+from memgrad.paper import figures, training_figures
 from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.evidence import Evidence
+from memgrad.paper.verdicts import JUDGES
 from memgrad.statistics import Estimate
 
 TITLES = ["Covtype Logreg", "MNIST Autoencoder", "FashionMNIST MLP", "CIFAR-10 CNN"]
@@ -227,3 +228,20 @@ def test_pictures_of_a_run_that_diverged_are_gray_and_missing_ones_are_told() ->
     with pytest.raises(LookupError, match="the rows of SGD have no pictures"):
         training_figures._pictures(results, "SGD", 0.05, (1, 2, 2))
     assert math.isfinite(results.selected_lr("SGD"))
+
+
+@pytest.mark.parametrize("figure", [name for name, each in FIGURES.items() if len(each.needs) > 1])
+def test_panels_of_experiments_that_are_not_complete_say_so(figure: str, evidence: Evidence) -> None:
+    complete = FIGURES[figure].needs[0]
+    picture = figures.draw(figure, evidence=evidence.only([complete]))
+    assert set(picture.columns["experiment"]) == {complete}
+    panels = [axes for axes in picture.figure.axes if axes.get_title()]
+    assert len(panels) == len(FIGURES[figure].needs)
+    written = [[text.get_text() for text in axes.texts] for axes in panels]
+    assert [texts == ["not run"] for texts in written].count(True) == len(panels) - 1
+    assert picture.about()["experiments"].keys() == {complete}
+
+
+def test_claims_are_not_decided_from_a_part_of_their_experiments(evidence: Evidence) -> None:
+    with pytest.raises(KeyError, match="covtype-full"):
+        JUDGES["R1"].decide(evidence.only(["covtype-mini"]))
