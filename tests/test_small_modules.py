@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
+from pathlib import Path
 from types import FunctionType
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import memgrad.statistics
 from memgrad.deprecation import renamed
+from memgrad.experiments import Store
 from memgrad.extras import require
 from memgrad.kinds import as_number, is_real, number_form
 from memgrad.statistics import Estimate, interval, log_interval, paired_difference, ratio_of_means
@@ -90,3 +93,22 @@ def test_a_number_in_a_text_form_is_read_back_exactly(value: float, text: str) -
 def test_json_has_null_wherever_a_number_is_not_finite() -> None:
     data = {"a": [math.nan, (1.0, -math.inf)], "b": {"c": math.inf, "d": "inf", "e": True, "f": 3}}
     assert json_ready(data) == {"a": [None, [1.0, None]], "b": {"c": None, "d": "inf", "e": True, "f": 3}}
+
+
+def test_threads_may_write_the_same_file(tmp_path: Path) -> None:
+    store, errors = Store.open(tmp_path / "store"), []
+
+    def write(data: bytes) -> None:
+        try:
+            for _ in range(40):
+                store.save_checkpoint("k", data)
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(bytes([i]) * 1000,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert store.checkpoint("k") in [bytes([i]) * 1000 for i in range(3)]

@@ -21,6 +21,7 @@ from memgrad.statistics import (
     of_mean,
     paired_difference,
     paired_p_value,
+    ratio_of_means,
     t_quantile,
 )
 
@@ -217,3 +218,18 @@ def test_logarithms_of_what_is_not_positive_are_told_without_a_warning() -> None
 def test_a_mean_of_many_has_the_normal_interval() -> None:
     found = of_mean(2.0, 3.0, 36, name="a")
     assert (found.value, found.low, found.high, found.n, found.name) == pytest.approx((2.0, 1.02, 2.98, 36, "a"))
+
+
+def test_intervals_of_tiny_and_huge_numbers() -> None:
+    tiny, plain = interval([1e-200, 3e-200, 2e-200]), interval([1.0, 3.0, 2.0])
+    assert tiny.value == pytest.approx(plain.value * 1e-200)
+    assert (tiny.low, tiny.high) == pytest.approx((plain.low * 1e-200, plain.high * 1e-200))
+    assert interval([1e308, 1.5e308]).value == pytest.approx(1.25e308)
+    with pytest.raises(ValueError, match="mean is not 0"):
+        ratio_of_means([1.0, 2.0], [1.0, -1.0])
+
+
+def test_a_ratio_to_a_negative_mean_has_its_interval_the_right_way_round() -> None:
+    found, mirrored = ratio_of_means([2, 4.1, 6], [-1, -2, -3]), ratio_of_means([2, 4.1, 6], [1, 2, 3])
+    assert found.low < found.value < found.high
+    assert (found.low, found.high) == pytest.approx((-mirrored.high, -mirrored.low))

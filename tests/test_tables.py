@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from memgrad import tables
+from memgrad.tables import write_table
 
 
 def test_csv_keeps_every_digit(tmp_path: Path) -> None:
@@ -45,3 +46,13 @@ def test_bad_tables_are_refused(tmp_path: Path, columns: dict[str, list[float]],
     with pytest.raises(ValueError, match=complaint):
         tables.write_table(columns, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_beside_a_table_do_not_replace_another_file(tmp_path: Path) -> None:
+    (tmp_path / "d.json").write_text("precious")
+    write_table({"k": [1]}, tmp_path / "d.csv", about={"nu": 1})
+    assert (tmp_path / "d.json").read_text() == "precious"
+    assert json.loads((tmp_path / "d.csv.json").read_text()) == {"nu": 1}
+    write_table({"k": [1]}, tmp_path / "e.csv", about={"nu": 1})
+    write_table({"k": [1]}, tmp_path / "e.csv", about={"nu": 2})
+    assert json.loads((tmp_path / "e.json").read_text()) == {"nu": 2}

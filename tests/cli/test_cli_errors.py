@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from memgrad.cli import app
 from memgrad.cli.terminal import refusing
+from memgrad.problems.datasets.sources import named_folder
+from memgrad.problems.datasets.texts import digest_of_text
 
 
 @pytest.mark.parametrize(
@@ -79,3 +81,10 @@ def test_an_error_keeps_its_traceback_if_the_environment_asks_for_it(
     monkeypatch.setenv("MEMGRAD_TRACEBACK", "1")
     with pytest.raises(type(error), match="a fault"), refusing():
         raise error
+
+
+def test_a_home_that_does_not_exist_is_answered_by_name() -> None:
+    with pytest.raises(ValueError, match="existing folder with files of data sets, got '~nosuchuser/x'"):
+        named_folder("~nosuchuser/x")
+    with pytest.raises(ValueError, match=r"~nosuchuser/x\.txt"):
+        digest_of_text("~nosuchuser/x.txt")

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import printed
 from engine_trials import (
     LONG,
     MEMGRAD,
@@ -33,6 +34,7 @@ from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
 from memgrad.cli.run_display import Display, live
+from memgrad.experiments import LocalEngine, results_of
 from memgrad.experiments.driver import execute
 from memgrad.experiments.planning.plan import RunGroup, expand, run_groups, runs_in
 from memgrad.experiments.planning.problem_choice import ProblemChoice, facts_about
@@ -102,14 +104,14 @@ def test_plan_shows_the_runs_and_what_they_cost_and_leaves_nothing(tmp_path: Pat
     assert ["M", "MemSGD", "best of S", "3", "0"] in lines
     assert ["R", "Rprop", "0.01", "3", "0"] in lines
     assert "logistic, 64 examples, minibatches of 8, 60 steps, 3 seeds" in " ".join(result.stdout.split())
-    assert f"{RUNS} of {RUNS} runs are left, in 8 groups. On 3 workers about" in result.stdout
+    assert f"{RUNS} of {RUNS} runs are left, in 6 groups. On 3 workers about" in result.stdout
     assert not (tmp_path / "store").exists()
 
 
 def test_plan_as_json_is_the_same_as_data(tmp_path: Path) -> None:
     result = invoke("plan", str(spec_file(tmp_path)), "--store", str(tmp_path / "store"), "--json")
     found = json.loads(result.stdout)
-    assert (found["runs"], found["left"], found["batches"]) == (RUNS, RUNS, 8)
+    assert (found["runs"], found["left"], found["batches"]) == (RUNS, RUNS, 6)
     assert [method["runs"] for method in found["methods"]] == [6, 3, 3]
     assert found["cost"]["seconds"] > 0
     assert found["cost"]["run_steps"] > 0
@@ -429,3 +431,39 @@ def test_stopped_by_ctrl_c_and_gone_on_with_the_rows_are_the_same(tmp_path: Path
     process = memgrad(*words, cwd=tmp_path)
     assert process.communicate(timeout=120) == ("", "")
     assert rows_of(Store(tmp_path / "store")) == rows_of(store)
+
+
+def test_init_looks_at_a_problem_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\n\nfrom memgrad.problems import get\n\n"
+        "def problem():\n    return replace(get('logistic'), name='mine')\n"
+    )
+    assert "No such file" in printed("init", "a.toml", "--problem", "missing.py:problem")
+    assert "mine.py has no 'problm'; did you mean 'problem'?" in printed(
+        "init", "a.toml", "--problem", "mine.py:problm"
+    )
+    (tmp_path / "half.py").write_text("def problem(:\n")
+    assert "half.py, line 1, is not Python: invalid syntax." in printed(
+        "init", "a.toml", "--problem", "half.py:problem"
+    )
+    assert not (tmp_path / "a.toml").exists()
+    (tmp_path / "all.py").write_text("from mine import *\n")
+    assert "wrote all.toml" in printed("init", "all.toml", "--problem", "all.py:problem")
+    assert "wrote sub/a.toml" in printed("init", "sub/a.toml", "--problem", "mine.py:problem")
+    assert Spec.load(tmp_path / "sub" / "a.toml").problem_choice.load().name == "mine"
+    assert "wrote b.toml" in printed("init", "b.toml", "--problem", "mine.py")
+
+
+def test_compare_names_the_methods_that_can_be_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "e.toml").write_text(
+        'problem = "covtype-softmax"\nsample = true\nsteps = 5\nseeds = 1\nevaluate.times = 2\n[[methods]]\n'
+        'name = "A"\noptimizer = "SGD"\nlr = 0.1\ngrid = { momentum = [0.0, 0.9] }\n'
+    )
+    spec, store = Spec.load(tmp_path / "e.toml"), Store.open(tmp_path / "store")
+    execute(spec, store, LocalEngine(1))
+    variant = next(v.name for v in spec.methods[0].variants if v.name != results_of(spec, store).selected("A")[0])
+    words = ["compare", str(tmp_path / "e.toml"), "--store", str(tmp_path / "store"), "--reference", variant]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 2
+    assert "is not what was selected" in result.output

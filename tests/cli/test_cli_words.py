@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from command_line import printed
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -23,6 +25,7 @@ from memgrad.experiments.racing.answer import Answer
 from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget
+from memgrad.method import METHODS, Method
 from memgrad.paper.claims import Verdict
 from memgrad.paper.verdicts import CLAIMS
 from memgrad.statistics import Estimate
@@ -298,3 +301,14 @@ def test_theory_has_an_exponent_without_noise_and_from_kappa_one_over_nu_to_1(
     words = ("--nu", "2", "--zeta", "0.4", "--steps", "9", "--lr", "1e-3", "--noise", noise)
     (row,) = risk(method, *words)["methods"]
     assert row["theory"] == (None if theory is None else pytest.approx(theory))
+
+
+def test_the_name_of_a_method_is_answered_by_its_text_form() -> None:
+    assert "'sgd' is the name of a method, not its text form, which is 'inst' by default" in printed("risk", "sgd")
+    for name, make in METHODS.items():
+        with pytest.raises(ValueError, match=re.escape(repr(str(make())))):
+            Method.parse(name)
+
+
+def test_claims_on_a_language_model_are_among_those_that_are_known() -> None:
+    assert "by name: L1 to L6, others, workloads" in printed("reproduce", "R99")

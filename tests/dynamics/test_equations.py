@@ -22,6 +22,7 @@ from memgrad.dynamics import (
     simulate_together,
     solve,
 )
+from memgrad.dynamics.flows import parse_flow
 from memgrad.dynamics.noise import MatrixNoise, PositionNoise, ScalarNoise, as_noise
 from memgrad.dynamics.viscosity import HyperbolicViscosity, as_viscosity
 from memgrad.memory import FromDecays, Instantaneous, Polynomial, PowerDecay, Sampled
@@ -430,3 +431,24 @@ def test_a_memory_of_infinite_variance_has_an_equation_without_noise(memory: str
 @pytest.mark.parametrize("memory", ["poly:0.51", "stretch:0.51", "log", "exp:0.9", root(0.51)], ids=str)
 def test_a_memory_of_finite_variance_takes_noise(memory: Any) -> None:
     assert flow(memory=memory, noise=1.0).is_stochastic
+
+
+def same(x: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize("flow", [GradientFlow(gradient=same), HeavyBallFlow(1.0, gradient=same)])
+def test_regular_equations_have_no_later_start(flow: Any) -> None:
+    with pytest.raises(ValueError, match=r"is regular at 0, so it starts there, got start=1\.0"):
+        simulate(flow, [1.0, 2.0], 1.0, paths=2, dt=0.01, seed=0, scheme="euler-maruyama", start=1.0)
+
+
+def test_time_0_alone_can_be_asked_for() -> None:
+    flow = MemoryFlow("poly:2", gradient=same, noise=1.0)
+    assert simulate(flow, [0.0], 1.5, paths=10, dt=0.1, seed=0).mean_x.item() == 1.5
+
+
+def test_flows_by_name() -> None:
+    assert isinstance(parse_flow("1e-3", same), HeavyBallFlow)
+    with pytest.raises(ValueError, match=r"unknown memory 'nesterov'.*\(Nesterov's is 3/t\), gd or amplified"):
+        parse_flow("nesterov", same)

@@ -256,3 +256,12 @@ def test_memories_mixtures_methods_and_texts_are_the_same() -> None:
     found = exact_risk([memory, "poly:2", Method("poly:2")], spectrum, lr=0.1, steps=20)
     assert np.allclose(found.risk[0], found.risk[1], rtol=1e-13)
     assert np.allclose(found.risk[0], found.risk[2], rtol=1e-13)
+
+
+def test_a_run_that_starts_at_the_minimizer_is_not_called_diverged() -> None:
+    lr, noise = 0.1, 1.0
+    found = exact_risk("inst", Spectrum.of([1.0], x0=0.0), lr=lr, noise=noise, steps=400, record=[0, 1, 400])
+    # E x^2 is multiplied by 1 - 2 lr + 3 lr^2 (Gaussian features, one direction), and lr^2 noise^2 is added.
+    floor = (lr * noise) ** 2 / (2 * lr - 3 * lr**2) / 2
+    assert found.diverged_at.item() == -1
+    assert found.risk[0, 0] == pytest.approx([0.0, (lr * noise) ** 2 / 2, floor], rel=1e-9)

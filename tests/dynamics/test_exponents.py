@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from memgrad.cli import app
 from memgrad.dynamics import Spectrum, exact_risk, fit_exponent, kappa_of, predicted_exponent, sgd_limit
 from memgrad.memory import Mixture
 
@@ -89,3 +93,15 @@ def test_sgd_has_the_predicted_exponent_in_both_regimes(nu: float, zeta: float) 
     spectrum = Spectrum.power_law(nu, zeta)
     found = exact_risk("inst", spectrum, lr=sgd_limit(spectrum) / 4, steps=20_000)
     assert fit_exponent(found.k, found.risk[0, 0]).value == pytest.approx(predicted_exponent(nu, zeta), abs=0.06)
+
+
+def test_the_exponent_of_a_gain_written_in_six_digits_is_known() -> None:
+    mixture = Mixture.parse("inst + 0.1*(1+k)^0.6666666666666666*poly:4")
+    kappa = kappa_of(mixture)
+    assert kappa is not None
+    assert predicted_exponent(3.0, 0.4, kappa=kappa) == pytest.approx(0.4 * (2 - 1 / 3), abs=1e-6)
+    assert kappa_of(Mixture.parse("sum*decays:0,0.5,0.5")) is None
+    assert kappa_of(Mixture.parse("cool(20)*inst")) is None
+    words = ["risk", str(mixture), "--nu", "3", "--zeta", "0.4", "--steps", "100", "--lr", "0.1", "--json"]
+    [row] = json.loads(CliRunner().invoke(app, words).stdout)["methods"]
+    assert row["theory"] == pytest.approx(2 / 3, abs=1e-5)

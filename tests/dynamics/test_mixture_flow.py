@@ -20,6 +20,7 @@ from memgrad.dynamics import (
     simulate_together,
     solve,
 )
+from memgrad.memory import Mixture
 
 
 def on_quadratic(lam: Any, noise: Any = 1.0) -> dict[str, Any]:
@@ -196,3 +197,45 @@ def test_damping_by_curvature_equation() -> None:
 def test_bad_input_is_answered_by_name_rule_and_value(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def same(x: Any) -> Any:
+    return x
+
+
+def constant(x: Any) -> Any:
+    return 0 * x + 1.0
+
+
+@pytest.mark.parametrize("memory", ["poly:100", "exp:alpha=100", "poly:3"])
+@pytest.mark.parametrize(("growth", "instant"), [(0.0, 0.0), (0.5, 1.0)])
+def test_paths_of_a_mixture_that_forgets_fast_have_the_exact_variances(
+    memory: str, growth: float, instant: float
+) -> None:
+    flow = MixtureFlow(memory, growth=growth, instant=instant, gradient=constant, noise=1.0, hessian=0.0)
+    paths = 4000
+    found, exact = simulate(flow, [2.0], 0.0, paths=paths, dt=0.1, seed=0), moments(flow, [2.0], 0.0)
+    for ours, theirs in ((found.var_x, exact.var_x), (found.var_v, exact.var_v)):
+        assert ours.item() / theirs.item() == pytest.approx(1, abs=4 * np.sqrt(2 / paths))
+
+
+def test_a_flow_or_density_for_steps_of_length_h_refuses_a_memory_with_other_steps() -> None:
+    mixture = Mixture.parse("2*exp:0.9,h=0.1")
+    assert mixture.influence(4.55, 5.05, h=0.1) == pytest.approx(mixture.weights(50)[45] / 0.1, rel=0.06)
+    for call in (
+        lambda: MixtureFlow.of("exp:0.9", h=0.1, gradient=same),
+        lambda: Mixture.parse("2*exp:0.9").influence(4.55, 5.05, h=0.1),
+        lambda: Mixture.parse("log").influence(4.55, 5.05, h=0.1),
+    ):
+        with pytest.raises(ValueError, match=r"h=0\.1 .* whose steps have the length 1\.0: .*exp:0\.9,h=0\.1"):
+            call()
+    with pytest.raises(ValueError, match="h > 0, got h=0"):
+        Mixture.parse("(1+k)^0.5*poly:2").influence(1.0, 2.0, h=0)
+
+
+def test_the_average_of_a_mixture_has_infinite_variance_at_0() -> None:
+    both = [make("poly:2", gradient=same, noise=1.0, hessian=1.0) for make in (MixtureFlow, MemoryFlow)]
+    ours, theirs = (moments(flow, [0.0, 1.0], 1.0).cov_vv.ravel() for flow in both)
+    assert ours[0] == theirs[0] == np.inf
+    assert ours[1] == pytest.approx(theirs[1], rel=1e-6)
+    assert moments(MixtureFlow("poly:2", gradient=same, hessian=1.0), [0.0], 1.0).cov_vv.item() == 0

@@ -264,3 +264,12 @@ def test_the_earliest_times_are_times_like_others(memory: Memory) -> None:
     np.testing.assert_allclose(warp.heavy_ball_time(t**2), 2 * math.sqrt(degree) * t, rtol=1e-9, atol=1e-160)
     kept = warp.viscosity.survival(t[:-1], np.array(1e-7))
     np.testing.assert_allclose(kept, (t[:-1] / 1e-7) ** (2 * degree - 1), rtol=1e-4, atol=1e-200)
+
+
+@pytest.mark.parametrize(
+    ("memory", "tau"),
+    [("stretch:20", 1.8), ("stretch:20", 2.0), ("stretch:6", 30.0), ("stretch:3", 1e5), ("log", 1e9), ("log", 1e-12)],
+)
+def test_time_warps_of_fast_memories_are_inverted(memory: str, tau: float) -> None:
+    warp = time_warp(memory)
+    assert warp.memory_time(warp.heavy_ball_time(tau)) == pytest.approx(tau, rel=1e-10)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from command_line import printed
 from tiny_runs import run_of
 
 from memgrad.experiments.planning import preview
@@ -47,3 +49,21 @@ def test_the_cost_is_that_of_one_step_and_of_all_evaluations(monkeypatch: pytest
     assert evaluated == [("loss", "accuracy")]  # once, for the four evaluations of the run
     assert cost.evaluations == 4 * 0.5
     assert cost.nbytes == preview.COPIES * 1000
+
+
+SHORT = """
+problem = "least-squares"
+steps = {steps}
+seeds = 1
+schedule = "linear"
+[[methods]]
+optimizer = "RMSprop"
+lr = 0.01
+"""
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_plan_may_take_longer_than_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    monkeypatch.setattr("memgrad.experiments.planning.preview.SECONDS", 0.05)
+    (tmp_path / "short.toml").write_text(SHORT.format(steps=steps))
+    assert "1 of 1 runs are left" in printed("plan", str(tmp_path / "short.toml"), "--store", str(tmp_path / "store"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from memgrad.experiments import Candidate, Tuner
 from memgrad.experiments.racing.learning_rates import DECADE, HALF, REACH, Search, learning_rate, place_of
 from memgrad.experiments.racing.sequential import (
     Entrant,
@@ -184,3 +187,24 @@ def test_the_reserve_is_the_next_smaller_rate_that_did_not_diverge() -> None:
     while wants := (found := search.advance(told)).wants:
         told |= {k: [math.inf if k > 3 else float(-k)] * n for k, n in wants.items()}
     assert (found.best, found.reserve) == (3, 2)
+
+
+def tuned(train: Any, *candidates: Candidate) -> Tuner:
+    tuner = Tuner(candidates)
+    while trial := tuner.ask():
+        tuner.tell(trial, train(trial))
+    return tuner
+
+
+def noisy(trial: Any, losses: dict[str, float], spread: float = 0.01) -> float:
+    noise = random.Random(f"{trial.name} {trial.seed}").gauss(0, spread)
+    return losses[trial.name] * math.exp(noise + math.log10(trial.lr / 0.003) ** 2)
+
+
+def test_what_a_race_shows_are_the_runs_of_the_race() -> None:
+    answer = tuned(
+        lambda trial: noisy(trial, {"A": 1.0, "B": 0.5}, spread=0.001),
+        Candidate("A", 3e-3, baseline=True),
+        Candidate("B", 3e-3),
+    ).answer()
+    assert {len(losses) for losses in answer.raced.values()} == {answer.seeds}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from memgrad.experiments import Candidate, Tuner
 from memgrad.experiments.racing.answer import Answer, Contestant, Measured, answer_of, steps_to_stay_below
-from memgrad.experiments.racing.candidates import Configuration
+from memgrad.experiments.racing.candidates import Configuration, checked
 from memgrad.experiments.racing.course import Course, Trial
 from memgrad.experiments.racing.learning_rates import Found
+from memgrad.experiments.racing.portfolio import parse_candidate
 from memgrad.experiments.racing.sequential import Dropped, Rules, Standing
 from memgrad.experiments.racing.words import answer_in_words, course_in_words, dropped_in_words
 from memgrad.statistics import Estimate
@@ -332,3 +335,41 @@ def test_profiles_are_means_over_the_seeds_of_the_search() -> None:
 )
 def test_steps_after_which_a_loss_stays_below(losses: tuple[float, ...], target: float, steps: float) -> None:
     assert steps_to_stay_below(Measured(0.0, (0.0, 10.0, 30.0), losses), target) == steps
+
+
+def tuned(train: Any, *candidates: Candidate) -> Tuner:
+    tuner = Tuner(candidates)
+    while trial := tuner.ask():
+        tuner.tell(trial, train(trial))
+    return tuner
+
+
+def noisy(trial: Any, losses: dict[str, float], spread: float = 0.01) -> float:
+    noise = random.Random(f"{trial.name} {trial.seed}").gauss(0, spread)
+    return losses[trial.name] * math.exp(noise + math.log10(trial.lr / 0.003) ** 2)
+
+
+def test_if_all_methods_are_baselines_the_first_is_and_the_best_other_is_compared_with_it() -> None:
+    assert [each.baseline for each in checked([parse_candidate("SGD"), parse_candidate("AdamW")])] == [True, False]
+    answer = tuned(
+        lambda trial: noisy(trial, {"A": 1.0, "B": 0.9}),
+        Candidate("A", 3e-3, baseline=True),
+        Candidate("B", 3e-3, baseline=True),
+    ).answer()
+    assert "diverged" not in answer.verdict
+    assert answer.better
+    assert answer.baseline is not None
+    assert answer.baseline.name == "A"
+
+
+def test_fresh_runs_are_paired_by_seed_in_whatever_order_they_are_told() -> None:
+    tuner = Tuner([Candidate("A", 3e-3, baseline=True), Candidate("B", 3e-3)])
+    while not tuner.done and tuner.course.stage != "fresh":
+        tuner.tell_all({trial: Measured(noisy(trial, {"A": 1.0, "B": 0.9})) for trial in tuner.wanted()})
+    trials = tuner.wanted()
+    first = min(trial.seed for trial in trials)
+    for trial in trials:  # half of the seeds of each, no seed of both
+        if (trial.name == "A") == (trial.seed < first + 5):
+            tuner.tell(trial, noisy(trial, {"A": 1.0, "B": 0.9}, spread=0.5))
+    assert tuner.answer().ratio is None
+    assert tuner.answer().verdict == "No answer yet: not all runs have been told."

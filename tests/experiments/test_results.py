@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from command_line import printed
 from scipy import stats
-from tiny_runs import chunk_from, run_of
+from tiny_runs import SGD, chunk_from, run_of, small_spec, trained_here
 
+from memgrad.experiments.driver import facts_of
+from memgrad.experiments.planning.plan import expand, runs_in
+from memgrad.experiments.planning.problem_choice import facts_about
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.planning.spec import Spec
+from memgrad.experiments.racing.sequential import Dropped
+from memgrad.experiments.racing.words import dropped_in_words
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.chunk import Chunk, chunk_of
 from memgrad.experiments.storing.store import Store
@@ -280,3 +288,123 @@ def test_an_empty_store_gives_an_empty_table(made: Callable[..., Results]) -> No
     results = made()
     assert [len(column) for column in results.table().values()] == [0] * len(results.table())
     assert len(results.missing()) == 12
+
+
+WITH_ACCURACY: dict[str, Any] = {
+    "problem": "covtype-softmax",
+    "sample": True,
+    "steps": 10,
+    "seeds": 3,
+    "evaluate": {"times": 2},
+    "metrics": ["loss", "accuracy"],
+}
+
+
+METHODS = [{"name": name, "optimizer": "SGD", "lr": lr} for name, lr in (("A", 0.1), ("B", 0.2), ("C", 0.3))]
+
+
+def results(folder: Path, methods: list[dict[str, Any]], *, diverged: bool) -> Results:
+    spec = Spec.of({**WITH_ACCURACY, "select": {"metric": "accuracy", "goal": "max"}, "methods": methods})
+    store = Store.open(folder)
+    table = expand(spec, facts_of(spec.problem_choice, store, keep=True), {})
+    lost = {table["C"][0.3][0].digest: 5} if diverged else {}
+    loss = lambda run, step: 1 + 0.1 * run.seed + run.lr * (1 + run.seed % 2)  # noqa: E731
+    store.write(chunk_from(runs_in(table), loss, lost))
+    return Results.read(spec, store, table)
+
+
+def test_a_run_that_diverged_changes_no_other_comparison(tmp_path: Path) -> None:
+    for reference in ("A", "C"):
+        whole, part = (
+            {
+                row.method: row
+                for row in results(tmp_path / f"{reference}{d}", METHODS, diverged=d).compare("accuracy", reference)
+            }
+            for d in (False, True)
+        )
+        assert whole["A"].logarithmic
+        assert part["A"].logarithmic
+        if reference == "A":
+            assert whole["B"].difference == part["B"].difference
+
+
+def test_methods_without_a_common_seed_are_named(tmp_path: Path) -> None:
+    lines = [f"{name} = {json.dumps(value)}" for name, value in WITH_ACCURACY.items() if name != "evaluate"]
+    text = "\n".join([*lines, "[evaluate]", "times = 2"])
+    for method in ({**METHODS[0], "seeds": [7, 8]}, METHODS[1]):
+        text += "\n[[methods]]\n" + "\n".join(f"{name} = {json.dumps(value)}" for name, value in method.items())
+    path, store = tmp_path / "apart.toml", Store.open(tmp_path / "store")
+    path.write_text(text)
+    spec = Spec.load(path)
+    store.write(chunk_from(runs_in(expand(spec, facts_of(spec.problem_choice, store, keep=True), {}))))
+    assert "No finished seed in common with A: B. Pass --reference" in printed(
+        "compare", str(path), "--store", str(store.path)
+    )
+
+
+def test_a_metric_that_grows_is_reached_from_below() -> None:
+    results = trained_here(small_spec(SGD, metrics=["loss", "accuracy"]))
+    curve = results.curve("A", "accuracy")
+    target = float(curve.values[[0, -1]].mean())  # between the first and the last, for each seed
+    expected = []
+    for values in curve.values.T:
+        k = next(k for k in range(1, len(values)) if values[k] >= target)
+        share = (target - values[k - 1]) / (values[k] - values[k - 1])
+        expected.append(curve.steps[k - 1] + share * (curve.steps[k] - curve.steps[k - 1]))
+    assert results.steps_to_reach("A", "accuracy", target).value == pytest.approx(np.mean(expected))
+    assert results.steps_to_reach("A", "accuracy", 2.0).value == math.inf
+    assert results.steps_to_reach("A", "loss", 1e9).value == 0
+
+
+def test_a_bound_on_the_linear_scale_has_its_unit() -> None:
+    dropped = Dropped("A", 4, "B", by=0.427)
+    assert "by 0.427 times the median size of the losses or more" in dropped_in_words(dropped, "linear")
+    assert "by 53.3 % or more" in dropped_in_words(dropped)
+
+
+def test_the_reference_of_a_comparison_may_have_the_name_that_the_table_shows() -> None:
+    grid = {**SGD, "grid": {"momentum": [0.0, 0.9]}}
+    results = trained_here(small_spec(grid, {"name": "B", "optimizer": "AdamW", "lr": 0.01}))
+    variant, _ = results.selected("A")
+    by_variant, by_method = (results.compare("loss", name) for name in (variant, "A"))
+    assert [each.difference for each in by_variant] == [each.difference for each in by_method]
+    other = next(each.name for each in results.spec.methods[0].variants if each.name != variant)
+    with pytest.raises(ValueError, match=r"is not what was selected for its method"):
+        results.compare("loss", other)
+
+
+def test_a_seed_that_is_not_finished_is_left_out_of_a_comparison() -> None:
+    methods = [{**SGD, "lr": [0.3, 0.1]}, {"name": "B", "optimizer": "AdamW", "lr": [0.01, 0.02]}]
+    spec = small_spec(*methods, seeds=3, tuning_seeds=[100])
+    tuning = trained_here(spec)
+    selected = {name: tuning.selected_lr(name) for name in ("A", "B")}
+    partly = trained_here(spec, selected, without=("B", 2))
+    finals = [partly.final(name, "loss")[:2] for name in ("B", "A")]
+    [found] = [each for each in partly.compare("loss", reach=2.0) if each.difference is not None]
+    assert found.difference is not None
+    assert found.difference.value == pytest.approx(np.mean(np.log(finals[0]) - np.log(finals[1])))
+    assert found.reach is not None
+    assert (found.difference.n, found.reach.n) == (2, 2)
+
+
+def test_exported_runs_have_their_schedule_and_their_clip() -> None:
+    methods = [SGD, {**SGD, "name": "B", "schedule": "linear"}, {**SGD, "name": "C", "clip": 0.01}]
+    table = trained_here(small_spec(*methods, seeds=1)).table()
+    pairs = zip(table["schedule"], table["clip"], strict=True)
+    settings = {(str(schedule), None if math.isnan(clip) else float(clip)) for schedule, clip in pairs}
+    assert settings == {("constant", None), ("linear", None), ("constant", 0.01)}
+
+
+def test_event_files_of_methods_that_differ_in_schedule_or_clip_are_apart(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from memgrad.experiments.driver import Silent
+    from memgrad.experiments.storing.tensorboard import EventFiles
+
+    methods = [SGD, {**SGD, "name": "B", "schedule": "linear"}, {**SGD, "name": "C", "clip": 0.01}]
+    methods += [{"name": "D", "optimizer": "best of A", "steps_factor": 0.5}]
+    spec = small_spec(*methods, seeds=1)
+    facts = facts_about(spec.problem_choice, spec.problem_choice.load())
+    table = expand(spec, facts, {"A": 0.3})
+    files = EventFiles(tmp_path, spec, Silent())
+    names = {name: files._name(next(iter(of_lr[0.3].values()))) for name, of_lr in table.items()}
+    assert names == {"A": "A", "B": "B", "C": "C", "D": "A steps=10"}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tiny_runs import SGD, small_spec, trained_here
 from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
@@ -513,3 +514,55 @@ def test_no_file_ends_in_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_dates_are_answered_like_any_other_value() -> None:
     with pytest.raises(ValueError, match=r"spec: steps: .*got datetime\.date\(2026, 1, 1\)"):
         Spec.of({**BASE, "steps": datetime.date(2026, 1, 1)})
+
+
+WITH_ACCURACY: dict[str, Any] = {
+    "problem": "covtype-softmax",
+    "sample": True,
+    "steps": 10,
+    "seeds": 3,
+    "evaluate": {"times": 2},
+    "metrics": ["loss", "accuracy"],
+}
+
+
+METHODS = [{"name": name, "optimizer": "SGD", "lr": lr} for name, lr in (("A", 0.1), ("B", 0.2), ("C", 0.3))]
+
+
+def test_what_selects_by_no_loss_says_whether_more_is_better() -> None:
+    with pytest.raises(ValueError, match="say whether less or more of 'accuracy' is better: goal = \"min\" or"):
+        Spec.of({**WITH_ACCURACY, "select": {"metric": "accuracy"}, "methods": METHODS})
+    for select in ({"metric": "accuracy", "goal": "max"}, {"metric": "loss"}, {"metric": "loss@poly:2"}):
+        metrics = ["loss", "accuracy", "loss@poly:2"]
+        Spec.of({**WITH_ACCURACY, "metrics": metrics, "select": select, "methods": METHODS})
+
+
+def test_methods_with_one_bracket_are_answered_by_two() -> None:
+    with pytest.raises(ValueError, match=r"methods: each method is a table of its own: write \[\[methods\]\]"):
+        Spec.parse('problem = "logistic"\nepochs = 1\nseeds = 1\n[methods]\noptimizer = "SGD"\nlr = 0.1\n')
+
+
+def test_a_copy_of_a_copy_and_a_copied_schedule_that_is_too_long_are_refused_before_training() -> None:
+    copies = [{"name": "B", "optimizer": "best of A", "lr": [0.1]}, {"name": "C", "optimizer": "best of B", "lr": 0.1}]
+    with pytest.raises(ValueError, match="'C' has the optimizer of 'B', which has that of 'A' itself; name that one"):
+        small_spec(SGD, *copies)
+    long = {**SGD, "schedule": "linear(warmup=15)"}
+    with pytest.raises(ValueError, match=r"methods\[0\]\.schedule"):
+        small_spec(long, {"name": "B", "optimizer": "best of A", "steps_factor": 0.5})
+
+
+def test_the_metric_that_selects_and_the_times_of_metrics_are_read_as_metrics_are() -> None:
+    spec = small_spec(
+        SGD,
+        metrics=["loss", "loss@p=2"],
+        select={"metric": "loss@p=2"},
+        evaluate={"times": {"loss": 3, "loss@p=2": 2}},
+    )
+    assert spec.select.metric == "loss@poly:2"
+    assert trained_here(spec).final("A", "loss@poly:2").shape == (2,)
+
+
+def test_a_method_may_not_have_the_name_of_a_variant() -> None:
+    grid = {"name": "A", "optimizer": "MemSGD", "lr": 1.0, "grid": {"memory": ["poly:2", "poly:4"]}}
+    with pytest.raises(ValueError, match=r"two methods are called 'A \[memory=poly:2\]'; give them different names"):
+        small_spec(grid, {**SGD, "name": "A [memory=poly:2]"})

@@ -19,9 +19,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_runs import SGD, small_spec, trained_here
 from torch import Tensor, nn
 
 from memgrad import optim, problems
+from memgrad.experiments.planning.plan import expand, settings_in
+from memgrad.experiments.planning.problem_choice import facts_about
 from memgrad.experiments.planning.recipe import Recipe
 from memgrad.experiments.planning.runs import NUMERICS, Run
 from memgrad.experiments.storing.chunk import Chunk
@@ -631,3 +634,17 @@ def test_a_damaged_checkpoint_is_refused_or_whole(data: st.DataObject) -> None:
         return
     assert checkpoint.k == 1  # the damage was where nothing is written, such as the time of a file
     assert all(math.isfinite(float(p.double().sum())) for p in checkpoint.state.values() if isinstance(p, Tensor))
+
+
+def test_the_gradient_of_an_average_is_evaluated_on_the_examples_asked_for() -> None:
+    evaluate = {"times": 3, "gradient_examples": 20, "loss_examples": 30}
+    few, both = (
+        trained_here(small_spec(SGD, metrics=metrics, evaluate=evaluate, seeds=1))
+        for metrics in (["loss", "gradient_norm@poly:8"], ["loss", "gradient_norm", "gradient_norm@poly:8"])
+    )
+    series = [each.curve("A", "gradient_norm@poly:8").values.tolist() for each in (few, both)]
+    assert series[0] == series[1]
+    metrics = ["test_loss", "gradient_norm@poly:8"]
+    alone = small_spec(SGD, metrics=metrics, select={"metric": "test_loss"}, evaluate=evaluate)
+    facts = facts_about(alone.problem_choice, alone.problem_choice.load())
+    assert {run.loss_examples for *_, run in settings_in(expand(alone, facts, {}))} == {None}  # nothing needs them

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 from engine_trials import Here
+from tiny_runs import SGD, small_spec
 
+from memgrad.experiments import LocalEngine
 from memgrad.experiments.driver import Silent, execute
 from memgrad.experiments.planning.plan import RunGroup
 from memgrad.experiments.planning.spec import Spec
-from memgrad.experiments.racing.answer import Answer
+from memgrad.experiments.racing.answer import Answer, Contestant
 from memgrad.experiments.racing.course import Course
+from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget, tune
 from memgrad.experiments.racing.words import repeating
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.events import Event
+from memgrad.statistics import Estimate
 
 SPEC = Spec.parse(
     """
@@ -146,3 +150,37 @@ def test_more_of_a_metric_cannot_be_tuned_for(tmp_path: Path) -> None:
         tune(best, Store.open(tmp_path / "store"), Here())
     with pytest.raises(ValueError, match="seed from 0 to 1e9"):
         tune(SPEC, Store.open(tmp_path / "store"), Here(), seed=-1)
+
+
+def test_an_experiment_with_tuning_seeds_can_be_tuned(tmp_path: Path) -> None:
+    methods = [{**SGD, "lr": [0.3, 0.1]}, {"name": "B", "optimizer": "MemSGD", "memory": "poly:2", "lr": 0.3}]
+    spec = small_spec(*methods, tuning_seeds=[100], steps=5)
+    from memgrad.experiments.racing.tune import Budget
+
+    answer = tune(spec, Store.open(tmp_path), LocalEngine(1), budget=Budget(runs=8))
+    assert answer.status == "exhausted"
+
+
+def test_a_search_may_start_like_a_method_with_a_grid() -> None:
+    grid = {**SGD, "grid": {"momentum": [0.0, 0.9]}}
+    spec = small_spec(grid, {"name": "B", "optimizer": "MemSGD", "memory": "poly:2", "lr": "best of A"})
+    assert [each.like for each in candidates_of(spec)] == ["", "", "A [momentum=0.0]"]
+
+
+def test_a_tuned_variant_of_a_grid_can_be_repeated() -> None:
+    memories = ["poly:2", "inst + 0.5*poly:8 + 0.25*poly:16 + 0.125*poly:32 + 0.0625*poly:64 + 0.03125*poly:128"]
+    spec = small_spec(SGD, {"name": "mem", "optimizer": "MemSGD", "lr": 1.0, "grid": {"memory": memories}})
+    name = candidates_of(spec)[2].name
+    assert len(name) > 80
+    one = Contestant("A", 0.3, Estimate(1.0, 0.9, 1.1, 10))
+    text = repeating(spec, Answer("answered", "", challenger=replace(one, name=name), baseline=one))
+    _, second = Spec.parse(text).methods
+    assert second.recipe.to_dict() == spec.method("mem").variants[1].recipe.to_dict()
+    assert second.name == name[:77] + "..."
+
+
+def test_methods_in_words_have_names_that_tell_them_apart() -> None:
+    names = [parse_candidate(text).name for text in ("AdamW(weight_decay=0.1)", "AdamW(eps=0.1)")]
+    assert names == ["AdamW weight_decay 0.1", "AdamW eps 0.1"]
+    assert parse_candidate(f"/{90 * 'a'}/mine.py:Mine").name == "mine.py:Mine"
+    assert len(parse_candidate(f"MemSGD(memory='inst + {30 * 'poly:2 + '}poly:3')").name) == 80

@@ -292,3 +292,40 @@ def test_words_name_the_leader_what_was_dropped_and_the_error_rate() -> None:
     assert "bad, lr 0.1 is worse than good, lr 0.1 by" in text
     assert "wrong with probability at most 0.05" in text
     assert str(Configuration("good", -4)) == "good, lr 0.1"
+
+
+def test_all_that_a_tuner_is_told_is_in_its_file_and_a_second_tuner_does_not_overwrite_it(tmp_path: Path) -> None:
+    pair = [Candidate("A", 3e-3, baseline=True), Candidate("B", 3e-3)]
+    file = tmp_path / "t.json"
+    first, second = (Tuner(pair, file=file) for _ in range(2))
+    told = first.wanted()[:2]
+    first.tell_all({trial: Measured(1.0) for trial in told})
+    assert len(json.loads(file.read_text())["told"]) == 2
+    with pytest.raises(ValueError, match=r"t\.json was written by another tuner"):
+        second.tell(second.wanted()[0], 1.0)
+    assert len(json.loads(file.read_text())["told"]) == 2
+    with pytest.raises(ValueError, match="was told before"):
+        first.tell_all({told[0]: Measured(1.0)})
+
+
+def test_a_run_that_was_asked_for_before_the_time_was_up_may_still_be_told() -> None:
+    tuner = Tuner([Candidate("A", 3e-3, baseline=True), Candidate("B", 3e-3)])
+    trial = tuner.ask()
+    assert trial is not None
+    tuner.close()
+    tuner.tell(trial, 1.0)
+    assert tuner.done
+
+
+def test_the_file_of_a_tuner_is_about_candidates_with_the_same_options(tmp_path: Path) -> None:
+    def of(memory: str) -> Tuner:
+        mine = Candidate("mine", options={"memory": memory, "code": print})
+        return Tuner([Candidate("SGD", baseline=True), mine], file=tmp_path / "tuning.json")
+
+    first = of("poly:2")
+    trial = first.ask()
+    assert trial is not None
+    first.tell(trial, 1.0)
+    assert of("poly:2").course == first.course
+    with pytest.raises(ValueError, match=r"is about 'mine' with the options .*poly:2.*, got .*poly:9.*another file"):
+        of("poly:9")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 from engine_trials import Diary, Here, rows_of
 from typer.testing import CliRunner, Result
 
-from memgrad import problems
+from memgrad import problems, user_code
 from memgrad.cli import app
 from memgrad.experiments.driver import execute, results_of
 from memgrad.experiments.planning.plan import expand
@@ -25,6 +26,7 @@ from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.engines.local import LocalEngine
 from memgrad.memory import Polynomial
 from memgrad.method import memsgd
+from memgrad.user_code import Reference, digest_of, load
 
 FACTS = Facts("p", "f", examples=64, batch_size=8, stack_width=6, metrics=("loss", "step_norm"), nbytes=0)
 OPTIMIZER = """
@@ -379,3 +381,43 @@ def test_a_path_with_dots_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.chdir(tmp_path / "a")
     assert problems.get("../mine.py:made").name == "mine"
+
+
+def test_files_in_two_folders_import_their_own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_code, "_FOLDERS", set())
+    for folder, factor in (("a", 1), ("b", 7)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "helper_of_both.py").write_text(f"FACTOR = {factor}\n")
+        (tmp_path / folder / "mine.py").write_text(f"# {folder}\nfrom helper_of_both import FACTOR\n")
+    asked: dict[str, Any] = {"wants": "a number", "offers": lambda _: []}
+    for _ in range(2):
+        for folder, factor in (("a", 1), ("b", 7)):
+            reference = Reference(str(tmp_path / folder / "mine.py"), "FACTOR")
+            assert load("number", reference, fresh=True, **asked) == factor
+    # A folder with a checkout of memgrad in it, and another one: ours stays.
+    monkeypatch.setattr(user_code, "_FOLDERS", {Path(user_code.__file__).parents[1]})
+    (tmp_path / "a" / "memgrad").mkdir()
+    (tmp_path / "a" / "memgrad" / "__init__.py").touch()
+    with user_code.importable(tmp_path / "a"):
+        assert sys.modules["memgrad"].__file__ == str(Path(user_code.__file__).with_name("__init__.py"))
+
+
+def test_a_module_that_was_changed_is_refused_as_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = tmp_path / "module_of_a_user.py"
+    module.write_text("FACTOR = 1\n")
+    planned = digest_of(module.read_bytes())
+    asked: dict[str, Any] = {"wants": "a number", "offers": lambda _: []}
+    reference = Reference("module_of_a_user", "FACTOR")
+    assert load("number", reference, digest=planned, **asked) == 1
+    assert load("number", reference, digest=planned, **asked) == 1
+    module.write_text("FACTOR = 22\n")
+    with pytest.raises(ValueError, match="its module has changed"):
+        load("number", reference, digest="0" * 32, **asked)
+    assert (
+        load("number", reference, digest=digest_of(module.read_bytes()), **asked) == 22
+    )  # not what was imported first
+    del sys.modules["module_of_a_user"]
+    with pytest.raises(ValueError, match="its module has changed"):
+        load("number", reference, digest=planned, **asked)

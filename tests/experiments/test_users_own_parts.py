@@ -12,13 +12,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_runs import chunk_from, run_of
+from tiny_runs import SGD, SMALL, chunk_from, run_of
 from torch import nn
 
-from memgrad.experiments import Spec
+from memgrad.experiments import LocalEngine, Spec, execute
 from memgrad.experiments.digests import initial_seed
 from memgrad.experiments.planning.plan import run_groups
-from memgrad.experiments.planning.problem_choice import Facts, ProblemChoice, facts_about
+from memgrad.experiments.planning.problem_choice import (
+    Facts,
+    OtherProblemError,
+    ProblemChoice,
+    facts_about,
+    refuse_other,
+)
 from memgrad.experiments.planning.recipe import Recipe
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.storing import chunk as chunks
@@ -355,3 +361,109 @@ def test_tiny_differences_have_a_p_value() -> None:
         paired_p_value([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
     )
     assert math.isfinite(paired_p_value([1e-300, -1e-300], [0.0, 0.0]))
+
+
+PROBLEM = """
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from memgrad.problems import Problem
+
+def problem():
+    scale = float((Path(__file__).parent / "scale.txt").read_text())
+    x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0))
+    return Problem("mine", (x, scale * x[:, :1]), lambda: nn.Linear(2, 1), nn.functional.mse_loss, batch_size=8)
+"""
+
+
+def test_an_engine_that_is_kept_trains_the_problem_that_was_planned(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PROBLEM)
+    table = {"problem": f"{tmp_path / 'mine.py'}:problem", "steps": 5, "seeds": 1}
+    spec = Spec.of({**table, "methods": [{"optimizer": "SGD", "lr": 0.1}]})
+
+    def losses(engine: LocalEngine, name: str, *, close: bool) -> list[float]:
+        store = Store.open(tmp_path / name)
+        assert not execute(spec, store, engine, close=close).failed
+        rows = store.read()
+        return rows.value[rows.metric == "loss"].tolist()
+
+    kept = LocalEngine(1)
+    (tmp_path / "scale.txt").write_text("1")
+    one = losses(kept, "one", close=False)
+    (tmp_path / "scale.txt").write_text("3")
+    three = losses(kept, "three", close=True)
+    assert three != one
+    assert three == losses(LocalEngine(1), "again", close=True)
+
+
+def test_buffers_are_part_of_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        PROBLEM.replace("scale * x[:, :1]", "x[:, :1]").replace("lambda: nn.Linear(2, 1)", "lambda: Scaled(scale)")
+        + """
+class Scaled(nn.Linear):
+    def __init__(self, scale):
+        super().__init__(2, 1)
+        self.register_buffer("scale", torch.tensor(scale))
+
+    def forward(self, x):
+        return self.scale * super().forward(x)
+"""
+    )
+    fingerprints = []
+    for scale in ("1", "5", "1"):
+        (tmp_path / "scale.txt").write_text(scale)
+        choice = ProblemChoice(f"{path}:problem")
+        fingerprints.append(facts_about(choice, choice.load()).fingerprint)
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+
+
+OWN = """
+import torch
+from functools import partial
+from memgrad.problems import Problem
+
+def problem(smoothing=0.0, data=""):
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long()
+    loss = partial(torch.nn.functional.cross_entropy, label_smoothing=smoothing)
+    return Problem("own", (x, y), lambda: torch.nn.Linear(3, 2), loss)
+"""
+
+
+def test_an_option_of_a_users_problem_makes_other_runs(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    common = {**SMALL, "problem": "own.py:problem", "sample": False, "methods": [SGD]}
+    found = {}
+    for options in ({}, {"smoothing": 0.0}, {"smoothing": 0.9}):
+        spec = Spec.of({**common, "options": options}, folder=tmp_path)
+        facts = facts_about(spec.problem_choice, spec.problem_choice.load())
+        found[str(options)] = facts.fingerprint
+    assert len(set(found.values())) == 3
+
+
+def test_the_folder_of_a_file_that_an_option_names_does_not_matter(tmp_path: Path) -> None:
+    found = set()
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own.py").write_text(OWN)
+        (tmp_path / name / "x.txt").write_text("abc")
+        own = {"problem": "own.py:problem", "sample": False, "methods": [SGD], "options": {"data": "x.txt"}}
+        spec = Spec.of({**SMALL, **own}, folder=tmp_path / name)
+        assert Path(str(dict(spec.problem_choice.options)["data"])).is_absolute()
+        found.add(facts_about(spec.problem_choice, spec.problem_choice.load()).fingerprint)
+    assert len(found) == 1
+
+
+def test_a_text_file_that_changes_after_planning_is_refused_by_a_worker(tmp_path: Path) -> None:
+    text = tmp_path / "mine.txt"
+    text.write_text(400 * "hello, world. ")
+    choice = ProblemChoice("char-transformer", options=(("context", 8), ("data", str(text)), ("width", 16)))
+    facts = facts_about(choice, choice.load())
+    refuse_other(choice.load(), facts.parts)
+    text.write_text(400 * "something else. ")
+    with pytest.raises(OtherProblemError, match="or its file has changed since"):
+        refuse_other(choice.load(), facts.parts)
+    assert not facts_about(ProblemChoice("logistic"), ProblemChoice("logistic").load()).parts

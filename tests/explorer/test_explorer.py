@@ -8,6 +8,7 @@ import importlib.util
 import json
 import math
 import re
+import socket
 import sys
 import threading
 import urllib.error
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import printed
 from explorer_golden import DRAWN, GOLDEN, MIXTURES, cases, differences, name_of
 from fast_cases import few
 from typer.testing import CliRunner, Result
@@ -914,3 +916,12 @@ def test_changes_are_told_to_those_who_do_not_see_them(browser: Any) -> None:
         visit.page.wait_for_function("() => document.getElementById('live').textContent.includes('poly:2')")
         assert "mean age 16.7 steps" in visit.page.locator("#live").inner_text()
         assert "oldest weighs" in visit.page.locator("#influence").get_attribute("aria-label")
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = printed("explore", "--serve", "--no-browser", "--port", str(port))
+    assert f"port {port} cannot be used: Address already in use. Pass another --port, or 0 for any." in said

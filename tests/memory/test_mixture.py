@@ -479,3 +479,7 @@ def test_a_mixture_without_gain_is_refused_by_its_text() -> None:
 def test_a_mixture_of_something_else_than_parts_is_refused() -> None:
     with pytest.raises(TypeError, match=r"consists of Parts, got 'poly:2'; Mixture\.parse reads"):
         Mixture(("poly:2",))  # type: ignore[arg-type]  # it is refused
+
+
+def test_a_function_is_a_gain_through_gain_of() -> None:
+    assert (Gain.of(lambda k: k + 2.0) * Polynomial(2)).gain(3) == 5.0

@@ -453,3 +453,9 @@ def test_integer_degrees_have_the_exact_variance_factor(p: int, k: int) -> None:
     passport = Polynomial(p).passport(k)
     assert passport.variance_factor == pytest.approx(float(sum(w * w for w in weights)), rel=1e-14)
     assert passport.mean_age == pytest.approx(float(sum((k - i) * w for i, w in enumerate(weights))), rel=1e-14)
+
+
+def test_a_long_ramp_has_the_passport_of_its_weights() -> None:
+    memory = Memory.parse("expramp:0.99999,0.9,30000")
+    weights = memory.weights(150_000)
+    assert memory.passport(150_000).mean_age == pytest.approx(float(weights[::-1] @ np.arange(150_001)), rel=1e-9)

@@ -280,3 +280,27 @@ def test_exact_moments_of_mixtures_are_those_of_many_runs(text: str) -> None:
     assert np.all(np.abs(x.mean(axis=0) - exact.mean[-1]) < 4 * error)
     # the standard error of a variance of normal numbers is var sqrt(2/n)
     assert np.all(np.abs(x.var(axis=0) / exact.var[-1] - 1) < 4 * math.sqrt(2 / runs))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["inst / (sqrt(exp:0.9)", "inst / sqrt(exp:0.9))", "inst / ((sqrt(exp:0.9))", "inst / (sqrt(exp:0.9)) + 1e-08"],
+)
+def test_parentheses_of_a_denominator_are_balanced(text: str) -> None:
+    with pytest.raises(ValueError, match="which is not of the form"):
+        Method.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["(1+k)^0.5*sqrt(poly:1)", "((1+k)^0.5*sqrt(poly:1) + 1e-08)", "2*sqrt(poly:1)", "( sqrt(exp:0.9) )"]
+)
+def test_roots_of_a_denominator_may_have_parentheses_of_their_own(text: str) -> None:
+    method = Method.parse(f"inst / {text}")
+    assert Method.parse(str(method)) == method
+    assert method.second_memory is not None
+
+
+def test_a_peak_learning_rate_without_an_independent_decay_is_refused() -> None:
+    transforms = pytest.importorskip("memgrad.transforms")
+    with pytest.raises(ValueError, match="peak_learning_rate for an independent weight decay only; its kind is"):
+        transforms.from_method(0.1, "poly:2; decay=0.3", peak_learning_rate=5.0)

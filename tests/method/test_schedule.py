@@ -94,3 +94,8 @@ def test_a_schedule_longer_than_its_run_is_refused() -> None:
         Schedule("wsd", warmup=100, decay=50).factors(120)
     with pytest.raises(ValueError, match="needs more than 100 steps, got 100"):
         Schedule("linear", warmup=100).factors(100)
+
+
+def test_an_option_of_a_schedule_is_given_once() -> None:
+    with pytest.raises(ValueError, match="gives warmup twice"):
+        Schedule.parse("linear(warmup=0.05,warmup=0.5)")

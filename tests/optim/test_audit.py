@@ -222,3 +222,10 @@ def test_something_that_makes_no_optimizer_is_refused() -> None:
         audit(lambda params: None)  # type: ignore[arg-type,return-value]  # the mistake in question
     with pytest.raises(TypeError, match="optimizer"):
         audit(SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1))  # type: ignore[arg-type]  # an optimizer, not a maker
+
+
+def test_decay_of_the_gradients_is_not_called_either_with_momentum() -> None:
+    words = str(audit(lambda p: torch.optim.SGD(p, lr=1.0, momentum=0.9, weight_decay=5), 40))
+    assert "the same here" not in words
+    assert "weight decay: found, 5 x is added to the gradients (L2)" in words
+    assert "the same here" in str(audit(lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.1), 40))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,9 +25,10 @@ from optimizer_table import (
     trained,
     values,
 )
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Parameter
 
+import memgrad
 from memgrad import FromDecays, HeavyBall, MemAdam, Memory, MemSGD, Nesterov, PolyAdam, Polynomial, Sampled
 from memgrad.optim.base import MemoryOptimizer
 
@@ -482,3 +484,33 @@ def test_a_memory_of_the_users_is_not_forgotten_after_many_others(memory: Memory
     fresh = memory.fresh(350)
     assert x.item() - before == pytest.approx(-(1 - fresh) - 3 * fresh, rel=1e-12)
     optimizer.load_state_dict(saved_and_loaded(optimizer.state_dict()))
+
+
+def after_a_step(make: Callable[..., torch.optim.Optimizer]) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.Linear(3, 2)
+    optimizer = make(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def test_what_is_not_a_state_dict_is_refused_with_the_part_that_is_one() -> None:
+    model, optimizer = after_a_step(lambda params: MemSGD(params, lr=0.1))
+    whole = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    with pytest.raises(
+        ValueError, match=r"has the keys model, optimizer: load its entry 'optimizer'\. Nothing"
+    ) as error:
+        optimizer.load_state_dict(whole)
+    assert len(str(error.value)) < 300
+    with pytest.raises(
+        ValueError, match=r"has the keys weight, bias: load what the optimizer's state_dict\(\) returned"
+    ):
+        optimizer.load_state_dict(model.state_dict())
+    optimizer.load_state_dict(whole["optimizer"])
+
+
+def test_a_checkpoint_of_torch_is_refused_with_the_way_to_continue_it() -> None:
+    _, adamw = after_a_step(torch.optim.AdamW)
+    with pytest.raises(ValueError, match=r"amsgrad, betas; nothing was loaded.* pass that optimizer to from_torch"):
+        MemAdam([torch.zeros(1)]).load_state_dict(adamw.state_dict())
+    assert memgrad.from_torch(adamw).param_groups[0]["second_memory"] == "exp:0.999"

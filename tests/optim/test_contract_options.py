@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +22,12 @@ from optimizer_table import (
     train,
     trained,
 )
+from torch import nn
 from torch.nn import Parameter
 from torch.optim.lr_scheduler import OneCycleLR
 
-from memgrad import ADana, HeavyBall, MemAdam, MemSGD, Nesterov, PolyAdam, Polynomial
+from memgrad import ADana, AdEMAMix, AggMo, HeavyBall, MemAdam, MemSGD, Nesterov, PolyAdam, Polynomial
+from memgrad.optim import from_torch
 from memgrad.optim.base import MemoryOptimizer
 
 
@@ -318,3 +323,117 @@ def test_an_option_that_equals_an_accepted_one_is_still_refused_for_its_type() -
     ADana([x], lr=0.1, delta=1.0)
     with pytest.raises(TypeError, match="delta=True"):
         ADana([x], lr=0.1, delta=True)
+
+
+def after_a_step(make: Callable[..., torch.optim.Optimizer]) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.Linear(3, 2)
+    optimizer = make(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda p: MemSGD(p, momentum=0.9), TypeError, "'momentum'. Here memory='exp:0.9' .* at ten times the lr"),
+        (
+            lambda p: MemAdam(p, betas=(0.9, 0.99)),
+            TypeError,
+            "'betas'. Here memory='exp:0.9', second_memory='exp:0.999'",
+        ),
+        (lambda p: PolyAdam(p, betas=(0.9, 0.99)), TypeError, "'betas'. Did you mean 'beta'"),
+        (lambda p: ADana(p, weight_decay=0.1), TypeError, r"'weight_decay'. Here the weight decay is omega/\(k\+1\)"),
+        (lambda p: MemSGD(p, memmory="poly:2"), TypeError, "'memmory'. Did you mean 'memory'"),
+        (lambda p: MemSGD(p, colour="red"), TypeError, "MemSGD got an unexpected keyword argument 'colour'.$"),
+        (lambda p: ADana([{"params": p, "weight_decay": 0.0}]), ValueError, r"Here the weight decay is omega/\(k\+1\)"),
+        (lambda p: MemSGD([{"params": p, "learning_rate": 0.1}]), ValueError, "Here the learning rate is lr"),
+        (lambda p: MemSGD([{"params": p, "wd": 0.1}]), ValueError, "Here the weight decay is weight_decay"),
+        (lambda p: AggMo(p, betas=0.9), TypeError, "several numbers 0 <= beta < 1, such as .*, got betas=0.9"),
+    ],
+)
+def test_options_of_others_are_refused_with_what_they_are_here(
+    make: Callable[..., Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make([nn.Parameter(torch.zeros(2))])
+
+
+def test_own_arguments_of_a_subclass_are_its_own() -> None:
+    class Mine(MemSGD):
+        def __init__(self, params: Any, *, colour: str, **more: Any) -> None:
+            super().__init__(params, **more)
+            self.colour = colour
+
+    assert Mine([torch.zeros(1)], colour="red", lr=0.3).param_groups[0]["lr"] == 0.3
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        Mine([torch.zeros(1)], colour="red", size=3)
+
+
+@pytest.mark.parametrize("make", [HeavyBall, Nesterov, AdEMAMix])
+def test_one_cycle_works_as_is_said_where_there_is_a_momentum(make: Callable[..., Any]) -> None:
+    _, optimizer = after_a_step(lambda params: make(params, lr=0.1))
+    scheduler = OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
+    optimizer.step()
+    scheduler.step()
+    for other in (MemSGD, MemAdam):
+        with pytest.raises(ValueError, match="cycle_momentum"):
+            OneCycleLR(after_a_step(lambda params, other=other: other(params))[1], max_lr=1.0, total_steps=10)
+
+
+def test_a_viscosity_in_mid_run_says_what_to_set() -> None:
+    _, optimizer = after_a_step(lambda params: HeavyBall(params, lr=0.1))
+    optimizer.param_groups[0]["viscosity"] = 3.0
+    with pytest.raises(ValueError, match=r"got momentum=0\.9, viscosity=3\.0; set the other to None"):
+        optimizer.step()
+
+
+Optimizer = torch.optim.Optimizer
+
+
+def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
+
+
+def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
+    for p in parameters(optimizer):
+        p.grad = torch.full_like(p, gradient)
+    optimizer.step()
+
+
+def test_one_cycle_does_not_pretend_to_schedule_the_momenta_of_aggmo() -> None:
+    with pytest.raises(ValueError, match="momentum"):
+        OneCycleLR(AggMo([ones()]), max_lr=0.5, total_steps=12)
+
+
+def test_one_cycle_leaves_the_momenta_of_aggmo_where_it_only_schedules_the_learning_rate() -> None:
+    optimizer = AggMo([ones()], betas=(0.0, 0.5))
+    OneCycleLR(optimizer, max_lr=0.5, total_steps=12, cycle_momentum=False)
+    assert optimizer.param_groups[0]["betas"] == (0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "again", [lambda o: o, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["itself", "copied", "pickled"]
+)
+def test_a_group_added_to_aggmo_has_the_betas_of_its_constructor(again: Callable[[AggMo], AggMo]) -> None:
+    optimizer = again(AggMo([{"params": [ones()], "betas": (0.25,)}], betas=(0.0, 0.5)))
+    optimizer.add_param_group({"params": [ones()]})
+    assert [group["betas"] for group in optimizer.param_groups] == [(0.25,), (0.0, 0.5)]
+    assert optimizer.param_groups[1]["memory"] == "0.5*inst + 0.5*sum*exp:0.5"
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_momentum_of_numpy_is_a_number(nesterov: bool) -> None:
+    sgd = torch.optim.SGD([ones()], lr=0.25, momentum=np.float64(0.5), nesterov=nesterov)  # type: ignore[arg-type]
+    step(sgd)
+    twin = copy.deepcopy(sgd)
+    ours = from_torch(sgd)
+    for gradient in (2.0, -1.0):
+        step(ours, gradient)
+        step(twin, gradient)
+    # The average is the buffer times 1 - beta, which its gain undoes: some roundings of doubles
+    torch.testing.assert_close(parameters(ours)[0], parameters(twin)[0], rtol=1e-13, atol=1e-13)

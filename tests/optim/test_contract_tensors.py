@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from memgrad import ADana, MemSGD, PolyAdam
+from memgrad.optim import MemAdam
 
 # --- complex and sparse ----------------------------------------------------------------------------------------------
 
@@ -309,3 +310,38 @@ def test_the_state_is_one_buffer_for_each_average_and_a_counter(row: Row) -> Non
         assert state.pop("step") == 6
         assert state.keys() == row.kept
         assert all(t.shape == p.shape for t in state.values())
+
+
+Optimizer = torch.optim.Optimizer
+
+
+def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
+    for p in parameters(optimizer):
+        p.grad = torch.full_like(p, gradient)
+    optimizer.step()
+
+
+@pytest.mark.usefixtures("_another_default_device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("make", "length"),
+    [
+        (lambda p: MemSGD([p], lr=0.125), 1),
+        (lambda p: MemAdam([p], lr=0.125, eps=0.0), 1),
+        (lambda p: ADana([p], lr=0.125, kappa=1.0, eps=0.0), 2),
+    ],
+    ids=["MemSGD", "MemAdam", "ADana"],
+)
+def test_the_default_device_does_not_matter(
+    make: Callable[[torch.nn.Parameter], Optimizer], length: int, dtype: torch.dtype
+) -> None:
+    p = torch.nn.Parameter(torch.ones(3, dtype=dtype, device="cpu"))
+    optimizer = make(p)
+    for _ in range(2):
+        step(optimizer)
+    # Averages of ones are 1, up to the rounding of float32
+    assert p.tolist() == pytest.approx([1 - 2 * 0.125 * length] * 3, rel=1e-6)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from optimizer_table import random
+from torch import nn
 
 from memgrad.optim import MemAdam, MemSGD, decay_groups, from_torch
 
@@ -143,3 +144,49 @@ def test_decay_groups_leave_biases_and_norms_out() -> None:
     assert [name for name, _ in groups[0]["params"]] == ["0.bias", "1.bias"]
     with pytest.raises(TypeError, match="named parameters"):
         decay_groups(model.parameters(), 0.1)  # type: ignore[arg-type]
+
+
+def test_ten_times_the_learning_rate_makes_an_average_of_a_momentum() -> None:
+    x, y = (nn.Parameter(torch.zeros(2, dtype=torch.float64)) for _ in range(2))
+    ours, theirs = MemSGD([x], lr=1.0, memory="exp:0.9"), torch.optim.SGD([y], lr=0.1, momentum=0.9)
+    moved = []
+    for _ in range(400):
+        before = x.clone(), y.clone()
+        x.grad, y.grad = torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+        ours.step(), theirs.step()
+        moved.append(((x - before[0])[0].item(), (y - before[1])[0].item()))
+    assert moved[-1][0] == pytest.approx(moved[-1][1], rel=1e-12)
+
+
+Optimizer = torch.optim.Optimizer
+
+
+def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
+
+
+def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
+    for p in parameters(optimizer):
+        p.grad = torch.full_like(p, gradient)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.Adagrad])
+def test_steps_are_refused_for_optimizers_that_count_their_own(kind: type[Optimizer]) -> None:
+    with pytest.raises(ValueError, match=f"for SGD only; {kind.__name__} counts its own, got steps=10"):
+        from_torch(kind([ones()]), steps=10)
+
+
+@pytest.mark.parametrize("given", [None, 7])
+def test_sgd_whose_momentum_was_set_to_0_is_continued_without_its_buffer(given: int | None) -> None:
+    sgd = torch.optim.SGD([ones()], lr=0.25, momentum=0.5)
+    step(sgd)
+    sgd.param_groups[0]["momentum"] = 0.0
+    ours = from_torch(sgd, steps=given)
+    step(ours, 2.0)
+    assert parameters(ours)[0].tolist() == [1 - 0.25 - 0.5] * 3
+    assert ours.state[parameters(ours)[0]] == {"step": (given or 0) + 1}

@@ -9,6 +9,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from memgrad import HeavyBall, MemAdam, MemSGD
+from memgrad.memory import Polynomial
+from memgrad.optim import ADana, PolyAdam
 
 SIZE = 1 << 16
 
@@ -52,3 +54,57 @@ def test_an_allocation_of_a_parameters_size_is_noticed() -> None:
     """MemAdam without the fused kernel needs the root of its average, one parameter at a time."""
     _, made = trained(MemAdam, fused=False)
     assert allocated_in_a_step(made) >= 4 * SIZE
+
+
+Optimizer = torch.optim.Optimizer
+
+
+def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
+
+
+def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
+    for p in parameters(optimizer):
+        p.grad = torch.full_like(p, gradient)
+    optimizer.step()
+
+
+def two_groups() -> MemSGD:
+    return MemSGD([{"params": [ones()]}, {"params": [ones()], "memory": "exp:0.9"}], lr=1e-3)
+
+
+# What a group's option is at step k, and the length of a step along a constant gradient, in learning rates: averages
+# of ones are 1, and ADana with kappa = 1 adds the gradient to its average.
+SCHEDULES = {
+    "the second memory of PolyAdam": (lambda: PolyAdam([ones()], 1e-3, eps=0.0), "p", lambda k: 2 + k / 100, 1),
+    "the second memory of MemAdam": (
+        lambda: MemAdam([ones()], 1e-3, eps=0.0),
+        "second_memory",
+        lambda k: f"poly:{2 + k / 100}",
+        1,
+    ),
+    "the last of two groups": (two_groups, "memory", lambda k: Polynomial(2 + k / 100), 1),
+    "both memories of ADana": (
+        lambda: ADana([ones()], 1e-3, kappa=1.0, eps=0.0),
+        "delta",
+        lambda k: 8 + k / 100,
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_memories_may_be_scheduled_for_many_steps(name: str) -> None:
+    make, option, value, length = SCHEDULES[name]
+    optimizer = make()
+    for k in range(230):
+        optimizer.param_groups[-1][option] = value(k)
+        step(optimizer)
+    for p in parameters(optimizer):
+        # 230 roundings of numbers near 1 in double precision
+        torch.testing.assert_close(p.detach(), torch.full_like(p, 1 - 0.23 * length), rtol=0, atol=1e-12)
+    assert len(optimizer._memories) < 130  # old ones are forgotten

@@ -201,3 +201,86 @@ def test_a_fused_adam_needs_no_bias_correction_at_any_step(size: int) -> None:
             at_step(k, optimizer, x)
         repeated(optimizer, x, 1.0, 1)
         assert torch.allclose(x, torch.full((size,), -0.125), rtol=1e-6)
+
+
+Optimizer = torch.optim.Optimizer
+
+
+PATHS = [{}, {"fused": False}, {"foreach": True}]
+
+
+def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
+
+
+def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
+    for p in parameters(optimizer):
+        p.grad = torch.full_like(p, gradient)
+    optimizer.step()
+
+
+def averages(optimizer: Optimizer) -> dict[str, torch.Tensor]:
+    [p] = parameters(optimizer)
+    return {name: value for name, value in optimizer.state[p].items() if name != "step"}
+
+
+@pytest.mark.parametrize("options", PATHS, ids=str)
+def test_new_averages_have_the_precision_of_those_in_a_checkpoint(options: dict[str, bool]) -> None:
+    wide = MemAdam([ones(torch.float32)], lr=0.125)
+    step(wide)
+    narrow = MemAdam([ones(torch.bfloat16)], lr=0.125, eps=0.0)
+    narrow.load_state_dict(wide.state_dict())
+    narrow.param_groups[0].update(memory="exp:0.9 + 5*exp:0.999", eps=0.0, **options)
+    step(narrow)
+    assert {name: t.dtype for name, t in averages(narrow).items()} == dict.fromkeys(
+        ("square_average", "average", "average_2"), torch.float32
+    )
+    # All averages of ones are 1, so the step is the gain, 6, times the learning rate; exact in bfloat16.
+    assert parameters(narrow)[0].tolist() == [0.25] * 3
+
+
+@pytest.mark.parametrize("options", PATHS, ids=str)
+def test_a_state_dtype_converts_the_averages_beside_which_new_ones_begin(options: dict[str, bool]) -> None:
+    optimizer = MemSGD([ones(torch.bfloat16)], lr=0.125, memory="poly:2", **options)
+    step(optimizer)
+    optimizer.param_groups[0].update(state_dtype=torch.float32, memory="poly:2 + 2*exp:0.5")
+    step(optimizer)
+    assert {name: t.dtype for name, t in averages(optimizer).items()} == dict.fromkeys(
+        ("average", "average_2"), torch.float32
+    )
+    assert parameters(optimizer)[0].tolist() == [1 - 0.125 - 3 * 0.125] * 3
+
+
+@pytest.mark.parametrize("options", PATHS, ids=str)
+@pytest.mark.parametrize("rule", [MemSGD, MemAdam])
+def test_a_model_in_double_precision_goes_on_with_the_averages_of_single_precision(
+    rule: type[MemSGD | MemAdam], options: dict[str, bool]
+) -> None:
+    p = ones(torch.float32)
+    optimizer = rule([p], lr=0.125, memory="poly:2", **options)
+    step(optimizer)
+    p.data = torch.ones(3, dtype=torch.float64)
+    p.grad = None
+    optimizer.param_groups[0]["memory"] = "poly:2 + exp:0.5"
+    step(optimizer)
+    assert {t.dtype for t in averages(optimizer).values()} == {torch.float32}
+    # 2 learning rates, up to MemAdam's eps of 1e-8 and the rounding of averages in float32
+    torch.testing.assert_close(p.detach(), torch.full_like(p, 0.75), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", PATHS, ids=str)
+@pytest.mark.parametrize("square", [torch.float32, torch.float64])
+def test_averages_of_different_precisions_take_the_same_step(options: dict[str, bool], square: torch.dtype) -> None:
+    optimizer = MemAdam([ones(torch.float32)], lr=0.125, eps=0.0, **options)
+    step(optimizer)
+    [p] = parameters(optimizer)
+    state = optimizer.state[p]
+    state["square_average"] = state["square_average"].to(square)
+    state["average"] = state["average"].to(torch.float64)
+    step(optimizer)
+    # The root of an average of ones that float32 may round
+    torch.testing.assert_close(p.detach(), torch.full_like(p, 0.75), rtol=1e-6, atol=0)

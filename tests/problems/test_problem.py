@@ -420,3 +420,23 @@ def test_the_slope_of_the_cross_entropy_is_autograd_s_for_logits_of_any_size(lar
     torch.testing.assert_close(slope_of_cross_entropy(logits.detach(), targets), expected, rtol=1e-10, atol=1e-15)
     single = slope_of_cross_entropy(logits.detach().float(), targets)
     torch.testing.assert_close(single, expected.float(), rtol=1e-4, atol=1e-7)  # float32 logits of 500 carry 3e-5
+
+
+POINTS, LABELS = torch.randn(12, 2, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
+
+
+def test_a_model_or_arrays_in_a_problem_are_answered_by_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"got a Linear; write lambda: Linear\(\.\.\.\)"):
+        Problem("p", (POINTS, LABELS), nn.Linear(2, 2), nn.functional.cross_entropy)
+    with pytest.raises(TypeError, match=r"got tuple of ndarray, ndarray; torch\.from_numpy"):
+        Problem("p", (np.ones((3, 2)), np.ones(3)), lambda: nn.Linear(2, 2), torch.dist)  # type: ignore[arg-type]
+
+
+def test_metrics_and_counts_of_a_problem() -> None:
+    pair = (torch.eye(4), torch.eye(4))
+    make: dict[str, Any] = {"make_model": lambda: nn.Linear(4, 4), "loss": nn.functional.mse_loss}
+    with pytest.raises(ValueError, match="a metric called test_loss, which is that of its held-out data"):
+        Problem("p", pair, **make, test=pair, metrics={"test_loss": lambda z, y: z[:, 0]})
+    counted = Problem("p", pair, **make, batch_size=2.0, full_chunk=1e3)  # type: ignore[arg-type]
+    assert (type(counted.batch_size), counted.batch_size, counted.full_chunk) == (int, 2, 1000)
+    assert counted.evaluate(counted.initial_parameters(0))["loss"] > 0

@@ -11,12 +11,13 @@ import torch
 from typer.testing import CliRunner
 
 from memgrad.cli import app
-from memgrad.dynamics import Spectrum, exact_risk
+from memgrad.dynamics import Spectrum, exact_risk, sgd_limit
 from memgrad.memory import Cooled, Gain, Instantaneous, Memory, Mixture, Polynomial
 from memgrad.method import Method
 from memgrad.optim import MemSGD
 from memgrad.theory import Design, design, recipe
 from memgrad.theory.adjoint import Steps, last_risk
+from memgrad.theory.design import named_methods
 
 SPECTRUM = Spectrum.power_law(1.5, 0.5, per_octave=1)
 
@@ -176,3 +177,37 @@ def test_the_command(tmp_path: Any) -> None:
     refused = CliRunner().invoke(app, ["design", "--nu", "0.5"])
     assert refused.exit_code == 2
     assert "nu > 1" in " ".join(refused.output.split())
+
+
+def test_named_methods_go_beyond_the_limit_of_sgd() -> None:
+    spectrum, steps, batch = Spectrum.power_law(1.5, 0.5), 64, 100_000
+    limit = sgd_limit(spectrum, batch=batch)
+    for each in named_methods(spectrum, 1.5, noise=0.0, batch=batch, steps=steps):
+        schedule = None if each.schedule == "constant" else 1 - np.arange(steps) / steps
+        rates = each.lr * np.array([0.5, 1, 2, 4])
+        found = exact_risk(each.method, spectrum, lr=rates, steps=steps, batch=batch, schedule=schedule).final[0]
+        assert found.min() == pytest.approx(each.risk, rel=1e-12), each.name
+        if each.name == "exp":
+            assert each.lr > 1.5 * limit
+
+
+def test_a_design_takes_numbers_of_numpy_and_much_noise() -> None:
+    found = design(np.float64(1.5), np.float64(0.5), steps=16, iterations=3)
+    assert found.nu == 1.5
+    noisy = design(1.5, 0.5, noise=1e4, steps=16, iterations=100)
+    assert noisy.best.risk <= 1.001 * noisy.named[0].risk
+
+
+def test_named_methods_are_not_left_at_the_smallest_learning_rate_that_was_tried() -> None:
+    spectrum = Spectrum.power_law(1.5, 0.5)
+    for noise in (0.0, 30.0, 1e4):
+        for each in named_methods(spectrum, 1.5, noise=noise, batch=1, steps=16):
+            rates = [each.lr / 2, each.lr, 2 * each.lr]
+            schedule = None if each.schedule == "constant" else 1 - np.arange(16) / 16
+            found = exact_risk(each.method, spectrum, lr=rates, noise=noise, steps=16, schedule=schedule)
+            assert found.final[0, 1] == pytest.approx(each.risk, rel=1e-12)
+            assert found.final[0, 0] >= found.final[0, 1]
+    words = ["design", "--noise", "1e4", "--steps", "16", "--iterations", "2"]
+    said = CliRunner().invoke(app, words).stdout
+    assert "not below the best named method, " in said
+    assert "recipe keeps" not in said

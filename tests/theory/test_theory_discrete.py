@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_table import properties
 
+from memgrad import theory
 from memgrad.theory import discrete_master, heavy_ball, heavy_ball_bounded, heavy_ball_gradient, memsgd, polyak
 
 
@@ -256,3 +257,10 @@ def test_polyaks_rate_is_seen_in_a_run() -> None:
     distance = np.sqrt(squares.sum(-1))
     # A double root at both ends of the spectrum: k q^k, so the rate of the last 200 steps is still 1/k above q.
     assert (distance[400] / distance[200]) ** (1 / 200) == pytest.approx(9 / 11, rel=0.006)
+
+
+ASKED = {"degree": 2, "lr": 0.1, "smoothness": 1, "distance": 1, "noise": 0.5, "dimension": 10}
+
+
+def test_bounds_take_steps_beyond_64_bits() -> None:
+    assert theory.memsgd(**ASKED, k=10**20).value == theory.memsgd(**ASKED, k=1e20).value

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from memgrad import theory
+from memgrad import Polynomial, theory
+from memgrad.dynamics import Spectrum, exact_risk
 from memgrad.theory import (
     AssumptionError,
     best_degree,
@@ -206,3 +208,25 @@ def test_what_was_not_checked_is_said() -> None:
     bound = memsgd(**{**MEMSGD, "smoothness": None})
     assert any(re.search(r"L <= \(p-1\)/\(p lr\) = 6.66667, because L was not given", text) for text in bound.given)
     assert bound.value == memsgd(**MEMSGD).value
+
+
+ASKED = {"degree": 2, "lr": 0.1, "smoothness": 1, "distance": 1, "noise": 0.5, "dimension": 10}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Polynomial(2) * np.sqrt, TypeError, r"written Gain\.of\(f\) \* memory"),
+        (lambda: (lambda k: k) * Polynomial(2), TypeError, r"written Gain\.of\(f\) \* memory"),
+        (lambda: Polynomial(2) * Polynomial(2), TypeError, "a gain is a number"),
+        (lambda: theory.memsgd(**ASKED, k=["1"]), TypeError, "needs a number k"),
+        (lambda: theory.gamma_bounds([np.inf, 1], 0.5, 10), ValueError, "got beta=inf"),
+        (lambda: exact_risk([], Spectrum.of([1.0]), lr=0.1, steps=3), ValueError, "at least one method, got none"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=3, batch=np.nan), ValueError, "got batch=nan"),
+        (lambda: exact_risk("inst", Spectrum.of([1.0]), lr=0.1, steps=3, batch=np.inf), ValueError, "got batch=inf"),
+        (lambda: Spectrum.power_law(2, 20), ValueError, "not rounded to 0, got nu=2, zeta=20"),
+    ],
+)
+def test_bad_input_is_answered_by_the_rule(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()

@@ -23,6 +23,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import memgrad
 from memgrad import ADana, FromDecays, MemAdam, Memory, MemSGD, PolyAdam, Polynomial, Sampled, transforms
+from memgrad.memory import Stretched
 from memgrad.transforms import adana, average_iterates, memadam, memsgd, polyadam, scale_by_memory, scale_by_memory_adam
 
 STEPS = 60
@@ -422,3 +423,36 @@ def test_the_old_name_of_average_iterates_warns_and_gives_the_same() -> None:
     states = [run(optax.chain(optax.sgd(0.1), t), x0, gradients)[1] for t in (old, average_iterates("poly:2"))]
     np.testing.assert_array_equal(states[0][-1].average, states[1][-1].average)
     assert "memory_average" not in transforms.__all__
+
+
+GRADIENTS = (1.0, 2.0, 3.0)
+
+
+def third_step(optimizer: optax.GradientTransformation) -> jax.Array:
+    """The length of the third step along the gradients 1, 2 and 3."""
+    x = jnp.ones(())
+    state = optimizer.init(x)
+    for g in GRADIENTS:
+        updates, state = optimizer.update(jnp.asarray(g), state, x)
+    return -updates
+
+
+@pytest.mark.parametrize(("alpha", "h"), [(8.0, 1e-5), (4.0, 1e-10), (20.0, 0.01), (1.5, 1e-26)])
+@pytest.mark.parametrize(
+    "steps", [jnp.arange(5), np.arange(5, dtype=np.float32), torch.arange(5)], ids=lambda k: type(k)
+)
+def test_a_stretched_memory_of_tiny_time_steps_is_polynomial_in_single_precision(
+    steps: Any, alpha: float, h: float
+) -> None:
+    """For t^alpha = 1e-39, m(t) = t^alpha (1 + O(1e-39)), so b_k = (k/(k+1))^alpha; but t^alpha is 0 in float32."""
+    memory = Stretched(alpha, h=h)
+    decays = (np.arange(5) / np.arange(1, 6)) ** alpha
+    # some roundings of float32, of which the power amplifies one by alpha
+    np.testing.assert_allclose(np.asarray(memory.decay(steps)), decays, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(memory.fresh(steps)), 1 - decays, rtol=1e-5)
+
+
+def test_a_step_along_a_stretched_memory_of_tiny_time_steps_is_finite() -> None:
+    found = third_step(transforms.memsgd(1.0, "stretch:8,h=1e-5"))
+    weights = np.diff(np.arange(4.0) ** 8) / 3.0**8
+    assert float(found) == pytest.approx(weights @ GRADIENTS, rel=1e-6)

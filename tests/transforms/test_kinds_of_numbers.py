@@ -1,4 +1,4 @@
-"""Faults of the JAX side that a review found: traced numbers, single precision, Python numbers as leaves."""
+"""Options and parameters as traced numbers, numpy arrays and Python numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-import torch
 
 from memgrad import method, transforms
 from memgrad.memory import COLD, SUM, Exponential, Memory, Polynomial, RampedExponential, Stretched
@@ -125,27 +124,6 @@ def test_numbers_in_known_arrays_are_still_checked(make: Callable[[], Any], word
 def test_a_ramp_of_unknown_length_is_refused() -> None:
     with pytest.raises(TypeError, match="steps must be known"):
         jax.jit(lambda steps: averaged(RampedExponential(0.9, start=0.5, steps=steps)))(10.0)
-
-
-@pytest.mark.parametrize(("alpha", "h"), [(8.0, 1e-5), (4.0, 1e-10), (20.0, 0.01), (1.5, 1e-26)])
-@pytest.mark.parametrize(
-    "steps", [jnp.arange(5), np.arange(5, dtype=np.float32), torch.arange(5)], ids=lambda k: type(k)
-)
-def test_a_stretched_memory_of_tiny_time_steps_is_polynomial_in_single_precision(
-    steps: Any, alpha: float, h: float
-) -> None:
-    """For t^alpha = 1e-39, m(t) = t^alpha (1 + O(1e-39)), so b_k = (k/(k+1))^alpha; but t^alpha is 0 in float32."""
-    memory = Stretched(alpha, h=h)
-    decays = (np.arange(5) / np.arange(1, 6)) ** alpha
-    # some roundings of float32, of which the power amplifies one by alpha
-    np.testing.assert_allclose(np.asarray(memory.decay(steps)), decays, rtol=1e-5)
-    np.testing.assert_allclose(np.asarray(memory.fresh(steps)), 1 - decays, rtol=1e-5)
-
-
-def test_a_step_along_a_stretched_memory_of_tiny_time_steps_is_finite() -> None:
-    found = third_step(transforms.memsgd(1.0, "stretch:8,h=1e-5"))
-    weights = np.diff(np.arange(4.0) ** 8) / 3.0**8
-    assert float(found) == pytest.approx(weights @ GRADIENTS, rel=1e-6)
 
 
 @pytest.mark.parametrize(
