@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_runs import SGD, small_spec, trained_here
 from torch import Tensor, nn
 
 from memgrad.experiments.planning.plan import RunGroup, expand, remaining, run_groups, run_groups_of, runs_in
@@ -396,6 +398,18 @@ def test_batches_do_not_depend_on_which_step_sizes_are_selected_already() -> Non
         assert all(group in everything for group in followers({name: known[name] for name in some}))
 
 
+def test_few_runs_of_a_large_experiment_make_one_group() -> None:
+    runs = [some_run(seed=seed) for seed in range(5)]
+    assert [len(group.runs) for group in run_groups(runs, replace(FACTS, stack_width=8))] == [2, 1, 2]
+    assert [len(group.runs) for group in run_groups(runs, replace(FACTS, stack_width=8), planned=77)] == [5]
+    # 20 runs in all: methods with two, one and one settings, with 5 seeds each. A quarter of them is a group.
+    text = TEXT.replace("seeds = 2", "seeds = 5") + '[[methods]]\nname = "c"\noptimizer = "MemSGD"\nlr = "best of a"\n'
+    spec = Spec.parse(text)
+    facts = replace(FACTS, stack_width=8)
+    cut = run_groups_of(spec, expand(spec, facts, {"a": 0.1}), facts)
+    assert [len(group.runs) for group in cut if group.runs[0].recipe == Recipe.of("MemSGD")] == [5]
+
+
 def test_a_follower_whose_runs_are_another_methods_is_not_trained_again() -> None:
     text = TEXT + '[[methods]]\nname = "c"\noptimizer = "HeavyBall"\nlr = "best of b"\n'
     spec = Spec.parse(text)
@@ -444,3 +458,22 @@ def test_step_sizes_that_are_not_selected_yet_are_left_out() -> None:
     table = expand(spec, FACTS, {"a": 0.2})
     assert list(table["c"]) == [0.2]
     assert np.unique([run.seed for run in table["c"][0.2].values()]).tolist() == [0, 1]
+
+
+def test_a_method_is_tested_on_its_own_seeds_where_settings_are_tuned_on_others() -> None:
+    own = {**SGD, "lr": [0.3, 0.1], "seeds": [5, 6, 7]}
+    spec = small_spec(own, tuning_seeds=[100])
+    facts = facts_about(spec.problem_choice, spec.problem_choice.load())
+    assert sorted(expand(spec, facts, {"A": 0.3})["A"][0.3]) == [5, 6, 7, 100]
+    with pytest.raises(ValueError, match=r"got 100 in methods\[0\]\.seeds as well"):
+        small_spec({**SGD, "seeds": [5, 100]}, tuning_seeds=[100])
+
+
+def test_while_settings_are_being_tuned_nothing_is_tested() -> None:
+    methods = [{**SGD, "lr": [0.3, 0.1]}, {"name": "B", "optimizer": "AdamW", "lr": [0.01, 0.02]}]
+    tuning = trained_here(small_spec(*methods, seeds=3, tuning_seeds=[100, 101, 102]))
+    sgd, adamw = tuning.compare("loss")
+    assert math.isfinite(sgd.final.value)  # what is known so far is shown
+    assert adamw.difference is not None
+    assert adamw.difference.n == 0
+    assert math.isnan(adamw.p_value)

@@ -184,7 +184,9 @@ def runs_in(table: Table) -> tuple[Run, ...]:
     return tuple({run.digest: run for *_, run in settings_in(table)}.values())
 
 
-def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -> tuple[RunGroup, ...]:
+def run_groups(
+    runs: Iterable[Run], facts: Facts, *, width: int | None = None, planned: int = 0
+) -> tuple[RunGroup, ...]:
     """Runs in groups, as large as is efficient for their problem; a run without a method is a group of its own.
 
     The same runs always make the same groups, on any machine: a run's last digits depend on its neighbors, because
@@ -194,12 +196,13 @@ def run_groups(runs: Iterable[Run], facts: Facts, *, width: int | None = None) -
         runs: The runs.
         facts: What is known about their problem.
         width: The maximum size of a group; set by the problem unless given.
+        planned: The number of runs of the experiment that these are part of, whose other runs keep the cores busy too.
     """
     by_length = groupby(sorted(runs, key=lambda run: run.steps), key=lambda run: run.steps)
-    return tuple(group for _, each in by_length for group in _of_one_length(tuple(each), facts, width))
+    return tuple(group for _, each in by_length for group in _of_one_length(tuple(each), facts, width, planned))
 
 
-def _of_one_length(runs: tuple[Run, ...], facts: Facts, width: int | None) -> tuple[RunGroup, ...]:
+def _of_one_length(runs: tuple[Run, ...], facts: Facts, width: int | None, planned: int) -> tuple[RunGroup, ...]:
     widest = facts.stack_width if width is None else width
     methods = {recipe: recipe.method for recipe in {run.recipe for run in runs}}
     stacks = {
@@ -209,7 +212,7 @@ def _of_one_length(runs: tuple[Run, ...], facts: Facts, width: int | None) -> tu
     together = [run for run in runs if stacks[run.digest]]
     alone = [run for run in runs if not stacks[run.digest]]
     if width is None:
-        widest = min(widest, max(2, math.ceil(len(together) / PARTS)))
+        widest = min(widest, max(2, math.ceil(max(len(together), planned) / PARTS)))
     return tuple(RunGroup(part) for part in (*_parts(together, widest), *((run,) for run in alone)))
 
 
@@ -233,13 +236,19 @@ def run_groups_of(spec: Spec, table: Table, facts: Facts, *, width: int | None =
     they are known only when the selection is, and a resumed experiment, which may know more step sizes than it did at
     its start, must not group its runs differently.
     """
+    planned = sum(_settings(method) * len(spec.seeds_of(method)) for method in spec.methods)
     groups: list[RunGroup] = []
     seen: set[str] = set()
     for runs in _known_together(spec, table):
         new = [run for run in runs if run.digest not in seen]
         seen |= {run.digest for run in new}
-        groups += run_groups(new, facts, width=width)
+        groups += run_groups(new, facts, width=width, planned=planned)
     return tuple(groups)
+
+
+def _settings(method: Method) -> int:
+    """The number of settings of a method; one that follows another has one step size, known or not."""
+    return len(method.variants) * (1 if method.step_sizes is None else len(method.step_sizes))
 
 
 def _known_together(spec: Spec, table: Table) -> list[tuple[Run, ...]]:
