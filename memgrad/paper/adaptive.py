@@ -95,5 +95,9 @@ def _named(degree: int) -> str:
 def _last_half(results: Results, method: str) -> Array:
     """The mean loss over the evaluations of the last half of the steps, one per seed; infinite if the run diverged."""
     curve = results.curve(method, "loss")
-    mean = curve.values[2 * curve.steps >= any_run(results).steps].mean(axis=0)
-    return np.where([seed in curve.diverged for seed in curve.seeds], np.inf, mean)
+    late = curve.values[2 * curve.steps >= any_run(results).steps]
+    kept = [seed not in curve.diverged for seed in curve.seeds]
+    mean = np.full(len(kept), np.inf)
+    if any(kept):  # the curve ends where all seeds have diverged, which may be before half-way
+        mean[kept] = late[:, kept].mean(axis=0)
+    return mean

@@ -103,6 +103,12 @@ def test_a_family_counts_planned_cases_of_another_regime_and_no_others() -> None
     assert found[0].p_for == pytest.approx(0.04)
     assert [each.status for each in found] == ["supported", "another regime"]
     assert found[1].regime == "by heart"
+    # It is counted with its own p-value: a small one leaves a factor less for the next.
+    small = case_of(0.001, 1.0, regime="by heart", planned=True)
+    assert [each.p_for for each in decided([plain, small])] == [
+        pytest.approx(0.02),
+        pytest.approx(math.nan, nan_ok=True),
+    ]
 
 
 def test_what_is_not_tested_keeps_the_first_version() -> None:

@@ -273,6 +273,9 @@ def test_r9_is_open_while_the_papers_steps_are_not_taken() -> None:
     stuck = scaled({("autoencoder-full", "MemSGD p=2"): 1.5 * PLATEAU})
     assert judged("R9", loss=stuck).outcome == "undecided"
     assert judged("R9", loss=stuck, steps=10_000).outcome == "not reproduced"
+    gone = lambda name, method, lr, seed: (name, method) == ("autoencoder-full", "MemSGD p=2")  # noqa: E731
+    left = scaled({("autoencoder-full", ""): 0.5 * PLATEAU})
+    assert judged("R9", loss=left, diverged=gone).outcome == "not reproduced"  # it cannot leave any more
 
 
 def test_the_plateau_is_the_entropy_of_the_mean_image() -> None:
@@ -334,6 +337,12 @@ def test_a1_counts_the_tries_that_gave_no_number() -> None:
     values = [judged("A1", loss=ahead, diverged=each).numbers[1] for each in (gone, lambda *_: False)]
     assert values[0].name == "p-value p=2, corrected"
     assert values[0].value == pytest.approx(values[1].value, rel=1e-9)
+
+
+def test_a1_takes_a_method_all_of_whose_runs_diverged_early() -> None:
+    gone = lambda name, method, lr, seed: method == "PolyAdam p=100"  # noqa: E731
+    verdict = judged("A1", diverged=gone)
+    assert {each.name: each.value for each in verdict.numbers}["loss p=100 / Adam, last half"] == math.inf
 
 
 def test_a1_looks_at_the_last_half_only() -> None:
