@@ -67,13 +67,18 @@ def check_device(device: str | None, *, here: bool) -> None:
 
 
 def prepare_worker() -> None:
-    """Make this process train on one thread and keep the memory that it frees.
+    """Make this process train on one thread and keep the memory that it frees."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Make this process keep the memory that it frees.
 
     By default glibc returns large tensors to the system when they are freed, and the next step waits until it gets
     the same pages back, filled with zeros: on the autoencoder, with minibatches of 16, a quarter of the time. Where
     the C library has no `mallopt`, or the user has set glibc's variables, memory is left as it is.
     """
-    torch.set_num_threads(1)
     if any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")):
         return
     try:
