@@ -222,7 +222,7 @@ def main() -> None:
         parser.error(f"unknown workload {unknown[0]!r}; known: {', '.join(WORKLOADS)}")
     torch.set_num_threads(1)
     lines = [
-        "| workload | runs a core | plain torch, steps/s | engine, run-steps/s | ratio | two cores / one |",
+        "| workload | runs per core | plain torch, steps/s | engine, run-steps/s | ratio | two cores / one |",
         "|---|---|---|---|---|---|",
     ]
     for name in args.workloads or WORKLOADS:

@@ -32,7 +32,7 @@ def check(
     For example:
 
     - `memgrad check my_problem.py`
-    - `memgrad check my_problem.py:spirals`
+    - `memgrad check my_problem.py:problem`
     - `memgrad check cifar10-cnn --sample`
     """
     from memgrad.extras import require

@@ -45,7 +45,7 @@ def simulate(
 
     For example:
 
-    - `memgrad simulate poly:3 3/t --until 300 --figure amplification.png` is the paper's comparison with Nesterov's SDE
+    - `memgrad simulate poly:3 3/t --until 300 --figure amplification.png  # the paper's comparison`
     - `memgrad simulate poly:2 exp:0.9 gd --objective quartic --noise 0.5 --until 20 --out quartic.csv`
     - `memgrad simulate poly:2 --paths 1e6 --until 5`
     """

@@ -48,9 +48,9 @@ def init(
 
     For example:
 
-    - `memgrad init` writes experiment.toml: four methods on a sample of Fashion-MNIST, done in a minute
-    - `memgrad init mine.toml --problem my_problem.py:problem` compares them on your own problem
-    - `memgrad init lm.toml --problem char-transformer --data my.txt` tunes and compares them on a language model
+    - `memgrad init  # writes experiment.toml: four methods on a sample of Fashion-MNIST, done in a minute`
+    - `memgrad init mine.toml --problem my_problem.py:problem  # the four methods on your own problem`
+    - `memgrad init lm.toml --problem char-transformer --data my.txt  # AdamW and a mixture on a language model`
     """
     from memgrad import problems
     from memgrad.experiments.planning.example import example, named_in
@@ -86,7 +86,7 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
     For example:
 
     - `memgrad plan experiment.toml`
-    - `memgrad plan experiment.toml --workers 64` estimates for a larger machine of the same kind
+    - `memgrad plan experiment.toml --workers 64  # for a larger machine of the same kind`
     """
     from memgrad.experiments.planning.spec import Spec
     from memgrad.experiments.storing.folder import default_path

@@ -32,11 +32,11 @@ def explore(
     For example:
 
     - `memgrad explore`
-    - `memgrad explore --preset 6`: why Nesterov's method amplifies noise
+    - `memgrad explore --preset 6  # why Nesterov's method amplifies noise`
     - `memgrad explore --memory poly:3 --preset 2`
-    - `memgrad explore --memory "inst + (1+k)^0.15*poly:8" --preset 13`: ADana's mixture, part by part
+    - `memgrad explore --memory "inst + (1+k)^0.15*poly:8" --preset 13  # ADana, part by part`
     - `memgrad explore --print-url`
-    - `memgrad explore --serve --port 8000`: over HTTP, until Ctrl-C
+    - `memgrad explore --serve --port 8000  # over HTTP, until Ctrl-C`
     """
     view = explorer.view(step=preset, memory=memory)
     if serve:

@@ -77,7 +77,7 @@ SaveEvery = Annotated[float, typer.Option(min=0.0, help="Seconds between the che
 
 # The power-law problems of `memgrad risk` and `memgrad design`.
 Nu = Annotated[float, typer.Option(help="The eigenvalues are j^-nu, nu > 1.")]
-Zeta = Annotated[float, typer.Option(help="How hard the start is, > 0: SGD's risk falls as k^-zeta.")]
+Zeta = Annotated[float, typer.Option(help="Exponent zeta > 0: SGD's risk falls as k^-zeta.")]
 LabelNoise = Annotated[float, typer.Option(help="The standard deviation of the label noise, >= 0.")]
 BatchSize = Annotated[int, count("The batch size.")]
 

@@ -26,9 +26,9 @@ def report(
 ) -> None:
     """Write the report on the paper's reproduction again, from what is in a store. Nothing is trained.
 
-    Figures and verdicts that are not in the folder yet, or were made by other code, are made again; what the store has
-    no complete rows for is left out, and the report says so. It can be called while experiments run. With `--from` the
-    rows are those of a folder of published results, and no data set is needed.
+    Figures and verdicts that are not in the folder yet, or were made by other code, are made again; results
+    without complete rows in the store are left out, and the report says so. It can be called while experiments run.
+    With `--from` the rows are those of a folder of published results, and no data set is needed.
 
     For example:
 

@@ -37,7 +37,9 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Figures and claims, such as results R4 [default: all].")
     ] = None,
-    scale: Annotated[str, typer.Option(help="quick, laptop, workstation or paper.")] = "quick",
+    scale: Annotated[
+        str, typer.Option(help="quick, laptop, workstation or paper; for L1 to L6 quick, laptop or larger.")
+    ] = "quick",
     store: StoreFolder = None,
     out: Annotated[Path, typer.Option(help="The folder for figures, numbers and scoreboard.json.")] = Path(
         "reproduction"
@@ -62,8 +64,8 @@ def reproduce(
     At the scale `quick`, on samples that come with memgrad, it is a rehearsal of a few minutes that decides nothing
     about real data. `laptop` uses the complete data sets in minibatches and takes about two hours; `workstation` adds
     full batches of a tenth of them and longer runs, and takes about eight hours on two cores; `paper` is the full scale
-    of the paper, for a GPU or a cluster. All three print an estimate of the cost first. Run it again to resume: nothing
-    is repeated.
+    of the paper, for a GPU or a cluster. All but `quick` first print an estimate of the cost. Run it again
+    to resume: nothing is repeated.
 
     L1 to L6 are claims of our own about a language model; they are run by name, at the scales `quick`, `laptop` (about
     12 core-hours) and `larger`, with `others` (other methods) and `workloads` (those of the paper) beside them.
@@ -73,7 +75,7 @@ def reproduce(
     - `memgrad reproduce`
     - `memgrad reproduce results R4 R6 --scale laptop`
     - `memgrad reproduce --scale workstation --from docs/results`
-    - `memgrad reproduce L1 L2 --scale laptop --plan` says what is known so far
+    - `memgrad reproduce L1 L2 --scale laptop --plan  # what is known so far`
     - `memgrad reproduce --scale paper --plan --workers 64`
     - `memgrad reproduce --scale paper --device cuda --engine ray --address auto`
     """

@@ -32,7 +32,7 @@ def risk(
     zeta: Zeta = 0.5,
     lr: Annotated[
         str | None,
-        typer.Option(help="Learning rates, with commas; halvings of SGD's largest unless given.", show_default=False),
+        typer.Option(help="Comma-separated learning rates [default: halvings of SGD's largest].", show_default=False),
     ] = None,
     steps: Annotated[int, count("How many steps, also as 1e6.")] = 10_000,
     batch: BatchSize = 1,

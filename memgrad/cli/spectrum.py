@@ -30,7 +30,7 @@ def spectrum(
     probes: Annotated[int, count("Number of random vectors.")] = 5,
     lanczos: Annotated[int, count("Products per random vector.")] = 80,
     seeds: Annotated[int, count("Number of loss curves.")] = 3,
-    seed: Annotated[int, count("The seed of all of it.")] = 0,
+    seed: Annotated[int, count("Seed of all random numbers.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Where the result is kept [default: NAME.spectrum.json].", show_default=False),
@@ -47,7 +47,7 @@ def spectrum(
 
     - `memgrad spectrum my_problem.py --figure spectrum.png`
     - `memgrad spectrum fashion-mlp --sample --steps 500 --rows 500`
-    - `memgrad spectrum my_problem.py:spirals --matrix hessian --steps 0 --probes 10 --out spirals.json`
+    - `memgrad spectrum my_problem.py:problem --matrix hessian --steps 0 --probes 10 --out mine.json`
     """
     from memgrad.extras import require
 

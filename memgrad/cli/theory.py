@@ -28,7 +28,8 @@ def bound(
 
     For example:
 
-    - `memgrad bound` lists all bounds, `memgrad bound memsgd` the arguments of one
+    - `memgrad bound  # lists all bounds`
+    - `memgrad bound memsgd  # lists the arguments of one`
     - `memgrad bound memsgd degree=2 lr=0.1 smoothness=1 distance=1 noise=0.5 dimension=10 k=10,100,1000`
     - `memgrad bound polynomial degree=3 distance=1 noise=0 dimension=2 t=1,10,100 --json`
     """

@@ -105,14 +105,14 @@ def tune(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="The number of steps of each run.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help=f"Or how often it sees all examples [default: {EPOCHS}].")
+        int | None, typer.Option(min=1, help=f"Or the number of epochs of each run [default: {EPOCHS}].")
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Size of a minibatch [default: the problem's].")] = None,
     schedule: Annotated[
         str | None,
         typer.Option(help="Schedule of the learning rate, such as 'linear(warmup=0.05)' [default: constant]."),
     ] = None,
-    clip: Annotated[float | None, typer.Option(help="The largest norm of a gradient [default: any].")] = None,
+    clip: Annotated[float | None, typer.Option(help="Clip gradients to this norm [default: no clipping].")] = None,
     sample: Sample = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
     budget: Annotated[
@@ -120,7 +120,7 @@ def tune(
         typer.Option(parser=as_seconds, metavar="TIME", help="The time it may take, such as 30m or 1h30m."),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="The number of runs it may use.")] = None,
-    error_rate: Annotated[float, typer.Option(help="The probability that any statement of the race is false.")] = 0.05,
+    error_rate: Annotated[float, typer.Option(help="Bound on the probability that any statement is false.")] = 0.05,
     tolerance: Annotated[float, typer.Option(help="A relative difference of losses that does not matter.")] = 0.01,
     most: Annotated[int, typer.Option(help="Maximum number of seeds in the race.")] = 15,
     fresh: Annotated[int, typer.Option(help="Number of fresh seeds on which the answer is measured.")] = 10,

@@ -111,7 +111,8 @@ def _call(maker: Any, name: str, sample: bool, options: Mapping[str, Any]) -> Pr
         )
     problem = maker if isinstance(maker, Problem) else maker(**options, **({"sample": True} if sample else {}))
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem {name!r} must be a Problem or a function that returns one, got {problem!r}.")
+        kind = f"an object of the type {type(problem).__name__}"
+        raise TypeError(f"problem {name!r} must be a Problem or a function that returns one, got {kind}.")
     return problem
 
 

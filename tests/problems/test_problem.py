@@ -339,7 +339,7 @@ def test_own_problems_are_found_in_files_and_modules(own: Path, monkeypatch: pyt
         ("fashion_mlp", r"unknown problem 'fashion_mlp'; did you mean 'fashion-mlp'\? Known problems: covtype-softmax"),
         ("{own}:missing", r"has no 'missing'; it has problem, other, broken, nothing\. Write .*:NAME"),
         ("{own}:broken", r"could not be made: RuntimeError: no such disk \(.*my_problem\.py:\d+\)"),
-        ("{own}:nothing", "must be a Problem or a function that returns one, got 3"),
+        ("{own}:nothing", "must be a Problem or a function that returns one, got an object of the type int"),
         ("no_such_module:problem", "No module named 'no_such_module'"),
     ],
 )
