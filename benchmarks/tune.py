@@ -42,19 +42,22 @@ from memgrad.experiments.racing.candidates import Candidate
 from memgrad.experiments.racing.learning_rates import learning_rate, place_of
 from memgrad.experiments.racing.portfolio import candidates_of, portfolio, racing_methods
 from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
-from memgrad.experiments.racing.tune import tune
+from memgrad.experiments.racing.tune import SEEDS_APART, tune
 from memgrad.experiments.racing.tuner import Tuner
 from memgrad.experiments.storing.upkeep import copy_rows
 from memgrad.files import written_whole
 
 GRID_SEEDS = range(500_000_000, 500_000_010)
 TEST_SEEDS = range(900_000_000, 900_000_020)
+MOST_REPETITIONS = GRID_SEEDS[0] // SEEDS_APART - 1
+"""With more repetitions, tuning would use the seeds of the grid."""
 PLACES = {
     True: range(-16, 1),
     False: range(-10, 7),
 }
 """Places of the grid, by whether a method divides by a root of squares: 1e-4 to 1, and 3e-3 to 30."""
 CLOSE = 0.02
+EPOCHS = 10
 
 Cell = tuple[str, float]
 
@@ -81,7 +84,7 @@ class Row:
 def of_problem(options: argparse.Namespace, candidates: Sequence[Candidate]) -> Spec:
     """The experiment of a problem by name, with these methods."""
     problem = {name: getattr(options, name) for name in ("problem", "sample", "examples", "batch")}
-    length = {"steps": options.steps} if options.steps else {"epochs": options.epochs}
+    length = {"steps": options.steps} if options.steps else {"epochs": options.epochs or EPOCHS}
     evaluate = {"times": options.times, "loss_examples": options.loss_examples}
     given = {**problem, **length, "evaluate": {name: value for name, value in evaluate.items() if value}}
     return spec_of({name: value for name, value in given.items() if value}, candidates)
@@ -149,7 +152,12 @@ def optuna_pick(
 
 
 def validate(options: argparse.Namespace) -> None:
+    if options.repetitions > MOST_REPETITIONS:
+        sys.exit(f"at most {MOST_REPETITIONS} repetitions, got {options.repetitions}")
     if options.problem.endswith(".toml"):
+        own = ("sample", "examples", "batch", "steps", "epochs", "times", "loss_examples", "nu")
+        if given := [name for name in own if getattr(options, name)]:
+            sys.exit(f"an experiment's file says all but the range of the grid, got {', '.join(given)}")
         spec = Spec.load(Path(options.problem))
         spec = spec.model_copy(update={"methods": list(racing_methods(spec)), "tuning_seeds": None})
         candidates = candidates_of(spec)
@@ -231,16 +239,28 @@ LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = 
 }
 """Laws of a method's noise, beside what all methods share with a seed."""
 
+SKEWED: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "half exponential, half normal": lambda rng, size: rng.exponential(size=size) - 1,
+    "half log-normal, half normal": lambda rng, size: rng.lognormal(sigma=1.0, size=size) - math.exp(0.5),
+    "half with 5 % of seeds worse by 50 standard deviations": lambda rng, size: (
+        50 * ((rng.random(size) < 0.05) - 0.05) + rng.normal(size=size)
+    ),
+}
+"""Laws with mean 0 of half of the methods, while the others are normal: then the differences are skewed."""
+
 
 def errors(options: argparse.Namespace) -> None:
     """The share of races of equal methods in which any bound of the race is above its true difference, which is 0."""
     rules = Rules()
     lines = ["| noise | 2 methods | 4 methods | 8 methods |", "|---|---|---|---|"]
-    for law, draw in LAWS.items():
+    for law, draw in {**LAWS, **SKEWED}.items():
         shares = []
         for methods in (2, 4, 8):
             rng = np.random.default_rng(methods)
             values = draw(rng, (options.races, methods, rules.most))
+            if law in SKEWED:
+                spread = 1.0 if "seeds" in law else 0.2
+                values[:, methods // 2 :] = spread * rng.normal(size=values[:, methods // 2 :].shape)
             false = np.zeros(options.races, dtype=bool)
             for k, n in enumerate(rules.looks):
                 levels = rules.alpha * look_share(k) * pair_shares([False] * methods)
@@ -317,7 +337,7 @@ def main() -> None:
     validation.add_argument("--examples", type=int)
     validation.add_argument("--batch", type=int)
     validation.add_argument("--steps", type=int)
-    validation.add_argument("--epochs", type=int, default=10)
+    validation.add_argument("--epochs", type=int, help=f"if no steps are given [default: {EPOCHS}]")
     validation.add_argument("--times", type=int, help="evaluations per run")
     validation.add_argument("--loss-examples", type=int, help="evaluate the loss over this many examples")
     validation.add_argument("--repetitions", type=int, default=10)

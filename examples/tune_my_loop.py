@@ -53,7 +53,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, help="the most runs it may use")
     options = parser.parse_args()
 
-    tuner = Tuner(CANDIDATES, rules=Rules(most=6, refine=3, fresh=5), runs=options.runs, file=options.file)
+    rules, problem = Rules(most=6, refine=3, fresh=5), f"two spirals, {STEPS} steps"  # a file of another is refused
+    tuner = Tuner(CANDIDATES, rules=rules, runs=options.runs, file=options.file, problem=problem)
     while trial := tuner.ask():
         losses = train(trial)
         tuner.tell(trial, losses, steps=range(0, STEPS + 1, EVERY))

@@ -180,7 +180,7 @@ def tune(
     _refuse_too_few(candidates, limits.runs)
     check_device(device, here=engine == "local")
     trains = chosen_engine(engine, workers, address)
-    forecast = _forecast(spec, candidates, rules, limits, workers)
+    forecast, pace = _forecast(spec, candidates, rules, limits, workers)
     kept = store_in(store, create=True)
     with live(quiet=quiet or as_json) as display:
         display.said(forecast)
@@ -195,6 +195,7 @@ def tune(
             seed=seed,
             device=device,
             save_every=save_every,
+            pace=pace,
         )
     if as_json:
         print_json(answer.to_dict())
@@ -251,8 +252,10 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
-def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None) -> str:
-    """The expected cost of tuning and what the budget allows, measured by training a little of it."""
+def _forecast(
+    spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None
+) -> tuple[str, float]:
+    """The expected cost of tuning and what the budget allows, in words, and the seconds of a run, as measured."""
     from memgrad.experiments.racing.course import expected_runs
 
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
@@ -272,7 +275,7 @@ def _forecast(spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits:
     if limits.runs is not None and limits.runs < most:
         enough = "may end the race early" if limits.runs >= least else "is likely to end before there is an answer"
         needs += f" The budget of {limits.runs} runs {enough}."
-    return needs
+    return needs, pace
 
 
 def _print(answer: Answer, again: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,25 +27,29 @@ def race(answer: Answer, *, caption: str = "") -> Figure:
         caption: The settings.
     """
     shown = bool(answer.leader and len(answer.raced) > 1)
-    with sheet((7.6 if shown else 4.4, 3.4), as_label(caption)) as figure:
+    rows = math.ceil(len(answer.profiles) / 2)
+    with sheet((7.6 if shown else 4.4, 3.0 + 0.17 * rows), as_label(caption)) as figure:
         panels = figure.subplots(1, 2 if shown else 1, squeeze=False)[0]
         looks = styles(answer.profiles)
         if shown:
             _standings(panels[0], answer, looks)
         _profiles(panels[-1], answer, looks)
         handles, labels = panels[-1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=SMALL)
+        figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=SMALL)  # the caption is below
     return figure
 
 
 def _standings(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> None:
     """The mean over the first n seeds of the difference to the leader, for n = 1, 2, ..."""
     logarithmic = answer.scale == "log"
-    lead = np.array(answer.raced[answer.leader])
+    known = np.concatenate([np.array(losses) for losses in answer.raced.values()])
+    # As in the race, a loss of 0 counts as the smallest other one.
+    least = known[known > 0].min(initial=np.inf) if logarithmic else -np.inf
+    lead = np.maximum(answer.raced[answer.leader], least)
     dropped = {each.name for each in answer.dropped}
     means = []
     for name, losses in answer.raced.items():
-        mine = np.array(losses)
+        mine = np.maximum(losses, least)
         mine = mine[: np.flatnonzero(~np.isfinite(mine))[0]] if not np.isfinite(mine).all() else mine
         n = min(len(mine), len(lead))
         if not n:

@@ -22,7 +22,7 @@ LOSS = Estimate(0.5, 0.4, 0.6, 10)
 
 
 def test_the_answer_in_words_names_edges_and_what_diverged() -> None:
-    dropped = (Dropped("mine, lr 1", 4), Dropped("AdamW, lr 1", 6, "mine, lr 0.1", 0.0953, 0.2))
+    dropped = (Dropped("mine, lr 1", 4), Dropped("AdamW, lr 1", 6, "mine, lr 0.1", 0.0953))
     answer = Answer("answered", "one method is left in the race", Contestant("mine", 0.1, LOSS, at_edge=True), runs=90)
     lines = answer_in_words(Answer(**{**vars(answer), "dropped": dropped})).splitlines()
     assert lines[1:] == [
@@ -33,7 +33,7 @@ def test_the_answer_in_words_names_edges_and_what_diverged() -> None:
         "most 0.05.",
     ]
     stopped = Answer("interrupted", "stopped", runs=7)
-    assert answer_in_words(stopped) == "Interrupted after 7 runs: stopped."
+    assert answer_in_words(stopped) == "Interrupted after judging 7 runs: stopped."
     assert percent(60.0) == "any factor"
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from memgrad.experiments import Candidate, Tuner
 from memgrad.experiments.racing.answer import Answer, Contestant, Measured, answer_of, steps_to_stay_below
-from memgrad.experiments.racing.candidates import Configuration, checked
+from memgrad.experiments.racing.candidates import Candidate, Configuration, checked
 from memgrad.experiments.racing.course import Course, Trial
 from memgrad.experiments.racing.learning_rates import Found
 from memgrad.experiments.racing.portfolio import parse_candidate
 from memgrad.experiments.racing.sequential import Dropped, Rules, Standing
+from memgrad.experiments.racing.tuner import Tuner
 from memgrad.experiments.racing.words import answer_in_words, course_in_words, dropped_in_words
 from memgrad.statistics import Estimate
 
@@ -115,7 +117,7 @@ def test_an_answer_is_plain_data() -> None:
         steps_saved=Estimate(0.25, 0.1, 0.4),
         leader="mine, lr 0.1",
         undecided=("other, lr 1",),
-        dropped=(Dropped("base, lr 0.01", 4, "mine, lr 0.1", 0.2, 0.3), Dropped("bad, lr 1", 3)),
+        dropped=(Dropped("base, lr 0.01", 4, "mine, lr 0.1", 0.2), Dropped("bad, lr 1", 3)),
         seeds=4,
         raced={"mine, lr 0.1": (0.5, 0.4)},
         profiles={"mine": {0.1: 0.5}},
@@ -181,13 +183,13 @@ def test_an_answer_in_words_has_a_line_for_each_fact() -> None:
         "    one",
         "    two",
     ]
-    plain = answer_in_words(replace(BETTER, steps_saved=Estimate(0.0, -0.1, 0.1))).splitlines()
-    assert len(plain) == 3  # nothing is saved, undecided, dropped or at an edge
+    plain = answer_in_words(replace(BETTER, steps_saved=None)).splitlines()
+    assert len(plain) == 3  # no steps saved are known, and nothing is undecided, dropped or at an edge
     difference = replace(BETTER, scale="linear", ratio=Estimate(-0.5, -0.6, -0.4, 7))
     assert answer_in_words(difference).splitlines()[1].startswith("Loss difference on 7 fresh seeds: -0.5 [-0.6, -0.4]")
     for status in ("failed", "interrupted"):
         text = answer_in_words(Answer(status, "why", runs=3))  # type: ignore[arg-type]
-        assert text == f"{status.capitalize()} after 3 runs: why."
+        assert text == f"{status.capitalize()} after judging 3 runs: why."
 
 
 # --- the course in words ---------------------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ SEARCHES = {"a": Found({}, frozenset({0}), 0), "b": Found({4: 1}, frozenset({0})
 RACE = Standing(
     4,
     ("a", "b", "c", "d", "e"),
-    (Dropped("x", 4, "a", 0.1, 0.2), Dropped("y", 3, "a", 0.1, 0.2)),
+    (Dropped("x", 4, "a", 0.1), Dropped("y", 3, "a", 0.1)),
     {"a": 0.0, "b": 0.0953, "c": 0.1823, "d": 0.2624},
     {"a": 6},
 )
@@ -241,8 +243,8 @@ def test_a_course_is_told_in_one_line(course: Course, line: str) -> None:
 
 
 def test_a_difference_beyond_any_number_is_any_factor() -> None:
-    assert "by any factor or more" in dropped_in_words(Dropped("x", 4, "a", 50.0, 60.0))
-    assert "by any factor" not in dropped_in_words(Dropped("x", 4, "a", 49.0, 60.0))
+    assert "by any factor or more" in dropped_in_words(Dropped("x", 4, "a", 50.0))
+    assert "by any factor" not in dropped_in_words(Dropped("x", 4, "a", 49.0))
 
 
 # --- from runs to an answer ------------------------------------------------------------------------------------------
@@ -373,3 +375,102 @@ def test_fresh_runs_are_paired_by_seed_in_whatever_order_they_are_told() -> None
             tuner.tell(trial, noisy(trial, {"A": 1.0, "B": 0.9}, spread=0.5))
     assert tuner.answer().ratio is None
     assert tuner.answer().verdict == "No answer yet: not all runs have been told."
+
+
+# --- which two are compared ------------------------------------------------------------------------------------------
+
+
+def tuned_with(loss: Callable[[Trial], Any], *candidates: Candidate, rules: Rules | None = None) -> Answer:
+    tuner = Tuner(candidates, rules=rules)
+    while trial := tuner.ask():
+        tuner.tell(trial, loss(trial))
+    return tuner.answer()
+
+
+def away(trial: Trial) -> float:
+    """What a learning rate other than 0.1 costs."""
+    return 0.1 * math.log10(trial.lr / 0.1) ** 2
+
+
+def noise(trial: Trial, spread: float, repetition: int = 0) -> float:
+    return random.Random(f"{repetition} {trial}").gauss(0, spread)
+
+
+def test_a_noisy_method_that_is_left_in_the_race_is_no_better_than_one_that_was_dropped() -> None:
+    """B is shown to be 3 % worse than C and is dropped; A, 30 % worse, scatters too much to be dropped."""
+    means = {"C": (0.0, 0.001), "B": (0.03, 0.001), "A": (0.3, 0.1)}
+
+    def loss(trial: Trial) -> float:
+        mean, spread = means[trial.name]
+        return math.exp(mean + away(trial) + noise(trial, spread))
+
+    found = tuned_with(loss, Candidate("A", baseline=True), Candidate("B", baseline=True), Candidate("C"))
+    assert found.baseline is not None
+    assert (found.baseline.name, found.better) == ("B", True)
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(math.exp(-0.03), abs=0.005)
+
+
+def test_methods_dropped_at_one_look_are_ranked_by_the_leader() -> None:
+    """A moves with X, B with the leader Y: A is nearer to what it was compared with, and B is nearer to Y."""
+    means, groups = {"Y": 0.0, "X": 1.0, "A": 1.5, "B": 0.6}, {"Y": 1, "B": 1, "X": 2, "A": 2}
+
+    def loss(trial: Trial) -> float:
+        together = random.Random(f"{groups[trial.name]} {trial.seed}").gauss(0, 0.05)
+        return math.exp(means[trial.name] + together + away(trial) + noise(trial, 0.002))
+
+    baselines = (Candidate("A", baseline=True), Candidate("B", baseline=True))
+    found = tuned_with(loss, *baselines, Candidate("X"), Candidate("Y"))
+    assert found.baseline is not None
+    assert found.baseline.name == "B"
+
+
+def test_a_loss_of_0_on_a_seed_of_the_race_does_not_decide_it() -> None:
+    def loss(trial: Trial) -> float:
+        if trial.name == "lucky" and trial.stage != "search" and trial.seed % 5 == 0:
+            return 0.0
+        scale = {"AdamW": 1.0, "lucky": 0.97, "good": 0.5}[trial.name]
+        return 1e-3 * scale * math.exp(away(trial) + noise(trial, 0.05))
+
+    found = tuned_with(loss, Candidate("AdamW", baseline=True), Candidate("lucky"), Candidate("good"))
+    assert found.pick is not None
+    assert (found.pick.name, found.scale) == ("good", "log")
+
+
+def test_losses_that_turn_negative_after_the_search_are_compared_as_they_are() -> None:
+    def loss(trial: Trial) -> float:
+        base = 0.1 if trial.stage == "search" else 0.0
+        return base + {"AdamW": 0.0, "mine": -0.02}[trial.name] + away(trial) + noise(trial, 0.004)
+
+    found = tuned_with(loss, Candidate("AdamW", baseline=True), Candidate("mine"))
+    assert (found.scale, found.better) == ("linear", True)
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(-0.02, abs=0.005)
+
+
+def test_equal_methods_save_no_steps() -> None:
+    """Steps that are lost on a seed count against those that are saved on another: the mean over tunings is 0."""
+
+    def saved(repetition: int) -> float:
+        def curve(trial: Trial) -> list[float]:
+            height = math.exp(noise(trial, 0.03, repetition) + 3 * away(trial))
+            return [height * (1 + k) ** -0.5 for k in range(41)]
+
+        rules = Rules(most=4, refine=2)
+        found = tuned_with(curve, Candidate("AdamW", 0.1, baseline=True), Candidate("mine", 0.1), rules=rules)
+        assert found.steps_saved is not None
+        return found.steps_saved.value
+
+    values = np.array([saved(repetition) for repetition in range(40)])
+    assert abs(values.mean()) < 3 * values.std(ddof=1) / math.sqrt(len(values))
+    assert values.min() < 0 < values.max()
+
+
+def test_while_fresh_runs_are_missing_nothing_is_picked() -> None:
+    tuner = Tuner([Candidate("AdamW", 0.1, baseline=True), Candidate("mine", 0.1)])
+    while (trial := tuner.ask()) and trial.stage != "fresh":
+        tuner.tell(trial, math.exp(away(trial) + noise(trial, 0.01)))
+    assert trial is not None
+    tuner.tell(trial, 1.0)
+    assert tuner.answer().pick is None
+    assert tuner.answer().to_dict()["pick"] is None

@@ -91,7 +91,7 @@ def test_a_race_at_its_last_look_is_undecided() -> None:
 def test_what_is_dropped_says_by_how_much() -> None:
     values = {"A": [0.0, 1.0, 2.0], "B": [5.0, 6.0, 7.0], "C": [9.0, 10.0, 11.0]}  # differences without spread
     standing = race([Entrant(name) for name in values], values, Rules())
-    assert standing.dropped == (Dropped("B", 3, "A", 5.0, 5.0), Dropped("C", 3, "A", 9.0, 9.0))
+    assert standing.dropped == (Dropped("B", 3, "A", 5.0), Dropped("C", 3, "A", 9.0))
     assert (standing.end, standing.seeds) == ("one left", 3)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from engine_trials import Here
 from tiny_runs import SGD, small_spec
 
 from memgrad.experiments import LocalEngine
 from memgrad.experiments.driver import Silent, execute
+from memgrad.experiments.planning.methods import Method
 from memgrad.experiments.planning.plan import RunGroup
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Contestant
@@ -20,9 +24,10 @@ from memgrad.experiments.racing.course import Course
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget, tune
-from memgrad.experiments.racing.words import repeating
+from memgrad.experiments.racing.words import lines_of, repeating
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.events import Event
+from memgrad.method import Schedule
 from memgrad.statistics import Estimate
 
 SPEC = Spec.parse(
@@ -184,3 +189,128 @@ def test_methods_in_words_have_names_that_tell_them_apart() -> None:
     assert names == ["AdamW weight_decay 0.1", "AdamW eps 0.1"]
     assert parse_candidate(f"/{90 * 'a'}/mine.py:Mine").name == "mine.py:Mine"
     assert len(parse_candidate(f"MemSGD(memory='inst + {30 * 'poly:2 + '}poly:3')").name) == 80
+
+
+RAISES = """
+import torch
+from memgrad.problems import Problem
+
+def loss(outputs, targets):
+    if outputs.abs().max() > {limit}:
+        raise ValueError("too large: " + 1000 * "9 ")
+    return (outputs[:, 0] - targets).square().mean()
+
+def problem():
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    return Problem("raises", (x, x.sum(1)), lambda: torch.nn.Linear(3, 1), loss, batch_size=8, stack_width={width})
+"""
+
+
+def raising(folder: Path, limit: float, width: int) -> Spec:
+    (folder / "raises.py").write_text(RAISES.format(limit=limit, width=width))
+    methods = [{"optimizer": "SGD", "lr": 0.1}, {"optimizer": "MemSGD", "memory": "poly:2", "lr": 0.1}]
+    whole = {"problem": "raises.py:problem", "steps": 20, "metrics": ["loss"], "evaluate": {"times": 3}}
+    return Spec.of({**whole, "methods": methods}, folder=folder)
+
+
+class Words(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def said(self, text: str) -> None:
+        self.words.append(text)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_run_that_raises_an_error_counts_as_diverged(tmp_path: Path, width: int) -> None:
+    listener = Words()
+    spec, other = raising(tmp_path, 100.0, width), Store.open(tmp_path / "store")
+    found = tune(spec, other, Here(), rules=RULES, listener=listener)
+    assert found.status == "answered"
+    assert any(math.isinf(loss) for profile in found.profiles.values() for loss in profile.values())
+    said = [text for text in listener.words if "raised an error and count as diverged: ValueError: too large" in text]
+    assert said
+    assert max(map(len, said)) < 500
+    assert tune(spec, other, Here(), rules=RULES) == found
+
+
+def test_a_method_none_of_whose_runs_can_be_trained_is_a_failure(tmp_path: Path) -> None:
+    found = tune(raising(tmp_path, 0.0, 1), Store.open(tmp_path / "store"), Here(), rules=RULES)
+    assert found.status == "failed"
+    assert "no run of MemSGD, SGD could be trained: ValueError: too large" in found.reason
+
+
+def test_the_store_is_locked_from_the_first_round_to_the_last(tmp_path: Path) -> None:
+    other, locked = Store.open(tmp_path / "store"), []
+    tune(SPEC, other, Here(), rules=RULES, watcher=lambda _: locked.append((other.path / "holder.json").exists()))
+    assert locked
+    assert all(locked)
+    assert not (other.path / "holder.json").exists()
+
+
+def test_a_round_that_would_not_fit_is_not_started_if_the_pace_is_known(tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "store")
+    short = tune(SPEC, other, Here(), rules=RULES, budget=Budget(seconds=60.0), pace=1000.0)
+    assert (short.status, len(other.digests())) == ("exhausted", 0)
+
+
+# --- lines to paste --------------------------------------------------------------------------------------------------
+
+WINDOW = (
+    "from memgrad import Memory, Polynomial\nwindow = Polynomial(3)\ndef made():\n    return Memory.parse('poly:3')\n"
+)
+
+
+def test_lines_have_the_schedule_and_the_clip_and_take_the_steps_that_were_trained(tmp_path: Path) -> None:
+    """As pasted, both libraries take the steps of the definition: lr times factor times clipped gradient."""
+    import jax.numpy as jnp
+
+    method = Method(optimizer="MemSGD", lr=0.1, memory="inst")
+    schedule = Schedule.parse("linear(warmup=0.25)")
+    lines = lines_of(method, 0.5, schedule=schedule, steps=8, clip=2.0)
+    model = torch.nn.Linear(1, 1, bias=False)
+    start = model.weight.item()
+    names: dict[str, Any] = {"model": model}
+    exec(lines["torch"], names)  # lines of our own
+    assert "# before each step: torch.nn.utils.clip_grad_norm_(model.parameters(), 2)" in lines["torch"]
+    expected = [start]
+    for k in range(8):
+        expected.append(expected[-1] - 0.5 * schedule.factor(k, 8) * 2.0)
+        model.weight.grad = torch.full((1, 1), 10.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 2)
+        names["optimizer"].step()
+        names["scheduler"].step()
+        assert model.weight.item() == pytest.approx(expected[-1], rel=1e-5)
+    names = {}
+    exec(lines["optax"], names)
+    x = jnp.array(start)
+    state = names["optimizer"].init(x)
+    for k in range(8):
+        updates, state = names["optimizer"].update(jnp.array(10.0), state, x)
+        x = x + updates
+        assert float(x) == pytest.approx(expected[k + 1], rel=1e-5)
+    assert lines_of(method, 0.5, schedule=Schedule()) == lines_of(method, 0.5)
+
+
+@pytest.mark.parametrize(("name", "given"), [("window", "memory=window"), ("made", "memory=made()")])
+def test_the_line_for_a_memory_of_ones_own_imports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, given: str
+) -> None:
+    (tmp_path / "window_of_mine.py").write_text(WINDOW)
+    options = {"optimizer": "MemSGD", "lr": 0.1, "memory": f"window_of_mine.py:{name}"}
+    spec = Spec.of({"problem": "logistic", "steps": 2, "methods": [options]}, folder=tmp_path)
+    line = lines_of(spec.methods[0], 0.1)["torch"]
+    assert given in line
+    monkeypatch.syspath_prepend(tmp_path)
+    names: dict[str, Any] = {"model": torch.nn.Linear(1, 1)}
+    exec(line, names)
+    assert str(names["optimizer"].param_groups[0]["memory"]) == "poly:3"
+
+
+def test_a_tuned_answer_has_the_schedule_in_its_lines(tmp_path: Path) -> None:
+    spec = SPEC.model_copy(update={"schedule": "linear", "clip": 1.5})
+    found = tune(spec, Store.open(tmp_path / "store"), Here(), rules=RULES)
+    assert 'Schedule.parse("linear").over(30)' in found.lines["torch"]
+    assert "optax.clip_by_global_norm(1.5)" in found.lines["optax"]

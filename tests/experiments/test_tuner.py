@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from memgrad.experiments.planning.spec import Spec
@@ -18,7 +22,7 @@ from memgrad.experiments.racing.course import FIRST_SEED, Trial
 from memgrad.experiments.racing.learning_rates import place_of
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate, portfolio
 from memgrad.experiments.racing.sequential import Rules
-from memgrad.experiments.racing.tuner import Tuner
+from memgrad.experiments.racing.tuner import Tuner, measured
 from memgrad.experiments.racing.words import answer_in_words, course_in_words
 
 Loss = Callable[[Trial], float]
@@ -329,3 +333,61 @@ def test_the_file_of_a_tuner_is_about_candidates_with_the_same_options(tmp_path:
     assert of("poly:2").course == first.course
     with pytest.raises(ValueError, match=r"is about 'mine' with the options .*poly:2.*, got .*poly:9.*another file"):
         of("poly:9")
+
+
+def test_a_file_knows_options_that_are_functions_in_another_process(tmp_path: Path) -> None:
+    script = (
+        "import functools, sys\n"
+        "from memgrad.experiments import Candidate, Tuner\n"
+        "def make(): pass\n"
+        "options = {'a': make, 'b': functools.partial(make), 'c': object()}\n"
+        "tuner = Tuner([Candidate('A'), Candidate('B', options=options)], file=sys.argv[1])\n"
+        "tuner.tell(tuner.ask(), 1.0)\n"
+        "print(sum(map(len, tuner._measured.values())))\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "t.json")]
+    told = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert told == ["1\n", "2\n"]
+
+
+def test_the_file_of_another_problem_is_refused_and_the_order_of_candidates_does_not_matter(tmp_path: Path) -> None:
+    pair, file = [Candidate("A"), Candidate("B")], tmp_path / "t.json"
+    first = Tuner(pair, file=file, problem="resnet, 100 steps")
+    trial = first.ask()
+    assert trial is not None
+    first.tell(trial, 1.0)
+    with pytest.raises(ValueError, match=r"is about the problem 'resnet, 100 steps', got problem='other'"):
+        Tuner(pair, file=file, problem="other")
+    assert Tuner(pair[::-1], file=file).course.runs == 1
+    with pytest.raises(ValueError, match="is not a file of a tuner"):
+        Tuner(pair, file=tmp_path)
+    file.write_text(file.read_text().replace(f'"place": {trial.place}', '"place": 1e999'))
+    with pytest.raises(ValueError, match="is not a file of a tuner"):
+        Tuner(pair, file=file)
+
+
+@pytest.mark.parametrize(
+    "loss", [np.float32(2), np.array(2.0), torch.tensor(2.0), np.int64(2), [3, 2], torch.ones(3) * 2]
+)
+def test_all_kinds_of_numbers_may_be_told(loss: Any) -> None:
+    assert measured(loss).final == 2
+
+
+@pytest.mark.parametrize("losses", ["12", b"0.5", {0.5: 1}, None])
+def test_texts_and_tables_are_no_losses(losses: Any) -> None:
+    with pytest.raises(ValueError, match="which are numbers, got"):
+        measured(losses)
+
+
+def test_steps_must_be_finite() -> None:
+    for steps in ([0, math.nan], [0, math.inf], [math.nan, 1]):
+        with pytest.raises(ValueError, match="steps must be finite and increasing"):
+            measured([1.0, 0.5], steps)
+
+
+def test_a_method_in_words_may_be_given_a_name_and_no_settings_of_files() -> None:
+    named = parse_candidate("AdamW(name='x', weight_decay=0.1)")
+    assert (named.name, named.options) == ("x", {"optimizer": "AdamW", "weight_decay": 0.1})
+    for setting in ("grid={'lr': [1]}", "seeds=3", "steps_factor=0.5"):
+        with pytest.raises(ValueError, match="is of an experiment's file, which --like takes"):
+            parse_candidate(f"AdamW({setting})")

@@ -18,7 +18,7 @@ def test_a_line_for_each_method_that_ends_at_a_cross_where_it_was_dropped() -> N
         "answered",
         "",
         leader="A, lr 0.1",
-        dropped=(Dropped("C, lr 0.1", 3, "A, lr 0.1", 0.1, 0.2),),
+        dropped=(Dropped("C, lr 0.1", 3, "A, lr 0.1", 0.1),),
         raced=raced,
         profiles={name: {0.1: 1.0, 0.32: 2.0, 1.0: math.inf} for name in "ABC"},
         found=dict.fromkeys("ABC", 0.1),
@@ -47,3 +47,31 @@ def test_before_the_race_only_the_search_is_drawn_also_for_losses_that_are_not_p
         scale="linear",
     )
     assert len(race(linear).axes) == 2
+
+
+def test_a_loss_of_0_is_drawn_as_the_smallest_other_one() -> None:
+    raced = {"A, lr 1": (1.0, 0.0, 1.0), "B, lr 1": (2.0, 1.0, 2.0)}
+    answer = Answer("answered", "", leader="A, lr 1", raced=raced, profiles={"A": {1.0: 1.0}, "B": {1.0: 2.0}})
+    lines = race(answer).axes[0].get_lines()
+    assert np.allclose(lines[1].get_ydata(), [2.0, math.sqrt(2.0), 4 ** (1 / 3)])
+
+
+def test_neither_the_caption_nor_many_methods_cover_the_panels() -> None:
+    names = [f"MemAdam inst + (1+k)^0.{i}*poly:8" for i in range(10, 30)]
+    answer = Answer(
+        "answered",
+        "",
+        leader=f"{names[0]}, lr 1",
+        raced={f"{name}, lr 1": (1.0, 2.0) for name in names},
+        profiles={name: {1.0: 1.0, 10.0: 2.0} for name in names},
+    )
+    figure = race(answer, caption="my_problem.py:problem, 40 steps")
+    figure.draw_without_rendering()
+    [legend] = figure.legends
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    drawn = legend.get_window_extent()
+    assert not any(box.overlaps(drawn) for box in boxes)
+    caption = figure.findobj(lambda each: getattr(each, "get_text", str)() == figure.get_supxlabel())[0]
+    assert not caption.get_window_extent().overlaps(drawn)
+    assert all(box.y0 >= 0 and box.y1 <= figure.bbox.height for box in boxes)
+    assert min(axes.get_window_extent().height for axes in figure.axes) > 100

@@ -78,7 +78,8 @@ class Answer:
         ratio: The final loss of the challenger as a multiple of the baseline's, paired by seed; on the linear scale,
             where losses need not be positive, the difference.
         steps_saved: The share of the steps that the challenger saves: after the others its loss stays at or below the
-            final loss of the baseline, seed by seed; 0 for a seed on which it does not get there.
+            final loss of the baseline, seed by seed. On a seed on which it does not get there it is minus the share
+            that the baseline saves.
         leader: The configuration with the best mean in the race.
         undecided: The configurations that the race could not tell from the leader.
         dropped: Those that it dropped, with the reason.
@@ -123,15 +124,17 @@ class Answer:
     def pick(self) -> Contestant | None:
         """What to use: the challenger if it is shown to be better or has no rival, otherwise the baseline.
 
-        One that diverged on fresh seeds is no rival; None if both did.
+        One that diverged on fresh seeds is no rival; None if both did, or while fresh runs are missing.
         """
+        if self._is_open:
+            return None
         safe = [each for each in (self.challenger, self.baseline) if each is not None and not each.diverged]
         return safe[0] if safe and (self.better or len(safe) == 1) else safe[-1] if safe else None
 
     @property
     def verdict(self) -> str:
         """The answer in one sentence."""
-        if self.status == "running" and (self.ratio is None or self.ratio.n < self.rules.fresh):
+        if self._is_open:
             return "No answer yet: not all runs have been told."
         if self.challenger is None or self.baseline is None or self.ratio is None:
             alone = self.pick
@@ -147,6 +150,10 @@ class Answer:
         known = f"the loss of {self.challenger}, the best other, is {self._beside()} its own"
         noise = "" if self.ratio.low > self._neutral else f", which is within the noise of {self.ratio.n} seeds"
         return f"Stay with {self.baseline}: {known}{noise}."
+
+    @property
+    def _is_open(self) -> bool:
+        return self.status == "running" and (self.ratio is None or self.ratio.n < self.rules.fresh)
 
     def _beside(self) -> str:
         """How the losses compare, as in `2.0 % lower than`."""
@@ -276,7 +283,12 @@ def _steps_saved(pairs: Sequence[tuple[Measured, Measured]]) -> Estimate | None:
     """The share of the steps that are saved, seed by seed; None unless the losses of all runs are known."""
     if not pairs or any(len(run.steps) < 2 or not math.isfinite(run.final) for pair in pairs for run in pair):
         return None
-    return interval([1 - steps_to_stay_below(run, other.final) / run.steps[-1] for run, other in pairs])
+    return interval([_saved(run, other) - _saved(other, run) for run, other in pairs])
+
+
+def _saved(run: Measured, other: Measured) -> float:
+    """The share of its steps after which a run has the final loss of another for good; 0 if it never has."""
+    return 1 - steps_to_stay_below(run, other.final) / run.steps[-1]
 
 
 def steps_to_stay_below(run: Measured, target: float) -> float:

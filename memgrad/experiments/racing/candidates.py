@@ -70,7 +70,9 @@ def checked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
         )
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two candidates are called {name!r}; give them different names.")
+            raise ValueError(
+                f"two candidates are called {name!r}; give them different names, as in \"AdamW(name='mine', ...)\"."
+            )
     for candidate in candidates:
         if candidate.like and candidate.like not in names:
             raise ValueError(f"candidate {candidate.name!r} starts like {candidate.like!r}, which is not in the race.")

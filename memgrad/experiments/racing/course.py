@@ -28,7 +28,7 @@ FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 500_000, 
 """The first seed of each stage: they share none, so that no choice is judged by its own luck, or changes one before."""
 
 LEAST = float(np.finfo(np.float32).tiny)
-"""What a loss of 0 counts as, which a network that memorized its examples can reach."""
+"""What a loss of 0 counts as if there is no other: a network that memorized its examples can reach it."""
 
 
 @final
@@ -86,7 +86,7 @@ class Course:
         status: Whether it is `running`, `answered`, `exhausted` (the budget ended before the race did) or `failed`.
         reason: Why it ended, in words.
         runs: How many runs it took so far.
-        scale: How final losses are compared: `log`, or `linear` if one of the search is not positive.
+        scale: How final losses are compared: `log`; `linear` if one is negative, or one of the search is not positive.
     """
 
     stage: Stage
@@ -233,9 +233,7 @@ class _Follower:
 
     def _fresh(self, standing: Standing, named: Mapping[str, Configuration]) -> Course:
         usual = {candidate.name for candidate in self._candidates if candidate.baseline}
-        left = sorted(standing.dropped, key=lambda each: (-each.seeds, each.difference))
-        finished = (*standing.alive, *(each.name for each in left if each.worse_than))  # the others diverged
-        ranked = [named[name] for name in finished]
+        ranked = self._ranked(standing, named)
         challenger = next((each for each in ranked if each.name not in usual), None)
         baseline = next((each for each in ranked if each.name in usual), None)
         self._pair = (challenger, baseline)
@@ -261,6 +259,20 @@ class _Follower:
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
         return self._ended("exhausted", reason + unrefined)
 
+    def _ranked(self, standing: Standing, named: Mapping[str, Configuration]) -> list[Configuration]:
+        """The configurations that did not diverge, by their mean difference to the leader over the seeds of both.
+
+        One that was dropped may be better than one that is still in the race because its values scatter more.
+        """
+        lead = np.array(self._values(named[standing.leader], "race"))
+        finished = [*standing.alive, *(each.name for each in standing.dropped if each.worse_than)]
+
+        def behind(name: str) -> float:
+            n = standing.raced[name]
+            return float((np.array(self._values(named[name], "race")[:n]) - lead[:n]).mean())
+
+        return [named[name] for name in sorted(finished, key=behind)]
+
     def _refined(self) -> tuple[Pair, tuple[Trial, ...]]:
         """Both configurations at the best learning rates nearby, and the runs that are still needed to know these.
 
@@ -281,21 +293,20 @@ class _Follower:
     # --- values and runs ----------------------------------------------------------------------------------------------
 
     def _set_scale(self) -> None:
-        """Compare logarithms if all losses of the search are positive; otherwise multiples of their median size.
+        """Compare logarithms if all losses of the search are positive and none is negative; otherwise multiples.
 
-        The median, because a learning rate that is nearly too large gives losses of any size.
+        They are multiples of the median size of the losses of the search: a learning rate that is nearly too large
+        gives losses of any size. A loss of 0 after the search counts as the smallest other one: its logarithm would
+        outweigh all other seeds together.
         """
-        first, beyond = FIRST_SEED["search"], FIRST_SEED["race"]
-        losses = [
-            loss
-            for seeds in self._told.values()
-            for seed, loss in seeds.items()
-            if first <= seed < beyond and math.isfinite(loss)
-        ]
-        if all(loss > 0 for loss in losses):
-            self._scale, self._value = "log", _log
+        beyond = FIRST_SEED["race"]
+        told = [(seed, loss) for seeds in self._told.values() for seed, loss in seeds.items() if math.isfinite(loss)]
+        search = [loss for seed, loss in told if seed < beyond]
+        if all(loss > 0 for loss in search) and all(loss >= 0 for _, loss in told):
+            least = min((loss for _, loss in told if loss > 0), default=LEAST)
+            self._scale, self._value = "log", lambda loss: math.log(max(loss, least))
             return
-        size = float(np.median(np.abs(losses))) or 1.0
+        size = float(np.median(np.abs(search))) or 1.0
         self._scale, self._value = "linear", lambda loss: loss / size
 
     def _values(self, configuration: Configuration, stage: str) -> list[float]:
@@ -351,7 +362,3 @@ ENDS: Mapping[str, str] = {
 def _trials(stage: str, needs: Iterable[tuple[Configuration, int]]) -> list[Trial]:
     first = FIRST_SEED[stage]
     return [Trial(each.name, each.place, first + i, stage) for each, n in needs for i in range(n)]
-
-
-def _log(loss: float) -> float:
-    return math.log(max(loss, LEAST))

@@ -97,11 +97,14 @@ def parse_candidate(text: str) -> Candidate:
             raise ValueError(f"{refusal}: {error.args[0] if error.args else 'it cannot be read'}.") from None
     if not name:
         raise ValueError(f"{refusal}.")
-    lr = options.pop("lr", GUESSES.get(name, 3e-3))
+    for option in ("grid", "seeds", "steps_factor"):
+        if option in options:
+            raise ValueError(f"{refusal}: {option} is of an experiment's file, which --like takes.")
+    lr, given = options.pop("lr", GUESSES.get(name, 3e-3)), options.pop("name", None)
     place, colon, attribute = name.rpartition(":")
     short = f"{Path(place).name}{colon}{attribute}"
     described = ", ".join(str(value) if key == "memory" else f"{key} {value}" for key, value in options.items())
-    called = f"{short} {described}".strip()
+    called = f"{short} {described}".strip() if given is None else str(given)
     return Candidate(fitting(called), lr, baseline=name in USUAL, options={"optimizer": name, **options})
 
 

@@ -110,14 +110,12 @@ class Dropped:
         seeds: The number of seeds it had.
         worse_than: The configuration it was shown to be worse than; empty if a run of it diverged.
         by: The lower bound of the difference, which holds for all statements of the race together.
-        difference: The mean difference to that configuration over these seeds.
     """
 
     name: str
     seeds: int
     worse_than: str = ""
     by: float = math.inf
-    difference: float = math.inf
 
 
 @final
@@ -243,8 +241,7 @@ def race(entrants: Sequence[Entrant], values: Mapping[str, Sequence[float]], rul
         worse = [i for i in range(len(alive)) if bounds[i].max() > 0]
         for i in worse:
             j = int(bounds[i].argmax())
-            difference = float(means[alive[i]] - means[alive[j]])
-            dropped.append(Dropped(alive[i], n, alive[j], float(bounds[i, j]), difference))
+            dropped.append(Dropped(alive[i], n, alive[j], float(bounds[i, j])))
         others = [i for i in range(len(alive)) if i not in worse and i != leader]
         within = all(bounds[i, leader] > -rules.tolerance for i in others)
         alive = [name for i, name in enumerate(alive) if i not in worse]

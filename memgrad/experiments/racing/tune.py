@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, final
 
-from memgrad.experiments.driver import Listener, Silent, execute, facts_of
-from memgrad.experiments.planning.plan import Table, expand, runs_in
+from memgrad.experiments.driver import Listener, Outcome, Silent, execute, facts_of
+from memgrad.experiments.planning.plan import Table, expand, runs_in, settings_in, steps_of
 from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
@@ -25,6 +26,9 @@ from memgrad.experiments.training.engines.engine import Engine
 
 SEEDS_APART = 10_000_000
 """The distance between the seeds of one repetition and the next."""
+
+MOST_LETTERS = 300
+"""How much of an error is shown: one that prints a tensor has thousands of letters."""
 
 
 class Watcher(Protocol):
@@ -68,12 +72,14 @@ def tune(
     device: str | None = None,
     save_every: float = 120.0,
     width: int | None = None,
+    pace: float = 0.0,
 ) -> Answer:
     """Which method of an experiment, at which learning rate, and is it worth it?
 
     Learning rates are searched coarse to fine, the methods race on paired seeds, and the best challenger and the best
     baseline are trained on fresh seeds; see [the guide](../tuning.md). Called again, it continues: a run that is in the
-    store is not trained again, and the answer is the same as without the interruption.
+    store is not trained again, and the answer is the same as without the interruption. The store is locked until it
+    returns. A run that raises an error counts as diverged, unless all runs of its method do.
 
     Args:
         spec: The experiment: problem, length of the runs, metric, and the methods. Its seeds are not used, and its
@@ -89,6 +95,8 @@ def tune(
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a run group.
         width: The maximum number of runs trained together; set by the problem unless given.
+        pace: The seconds that a run takes, as far as that is known beforehand: no round is started that would not fit
+            into a budget of time.
     """
     budget = budget or Budget()
     if spec.select.goal != "min":
@@ -102,14 +110,20 @@ def tune(
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
     options = {"device": device, "save_every": save_every, "width": width}
-    trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options)
+    trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options, pace)
     try:
-        ended = _drive(tuner, trains, budget.seconds, watcher)
+        with store.writing():  # all the time, so that no other command ends it between two rounds
+            ended = _drive(tuner, trains, budget.seconds, watcher)
     finally:
         engine.close()
     answer = tuner.answer()
     pick = answer.pick
-    lines = {} if pick is None else lines_of(spec.method(pick.name), pick.lr)
+    lines = {}
+    if pick is not None:
+        method = spec.method(pick.name)
+        clip = spec.clip if method.clip is None else method.clip
+        steps = steps_of(spec, trains.facts)
+        lines = lines_of(method, pick.lr, schedule=spec.schedule_of(method), steps=steps, clip=clip)
     answer = replace(answer, lines=lines, first_seed=FIRST_SEED["fresh"] + seed * SEEDS_APART)
     return answer if ended is None else replace(answer, status=ended[0], reason=ended[1])
 
@@ -148,19 +162,25 @@ class _Training:
     """What is added to the seeds of trials."""
     _options: Mapping[str, Any]
     """Further arguments of `execute`."""
+    _expected: float = 0.0
+    """The seconds per run that were measured beforehand."""
     _trained: int = 0
     _seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._raised: dict[str, str] = {}  # the runs that raised an error, which count as diverged, and their errors
+        self._well: set[str] = set()  # the methods of which a run was trained to its end
+
     @cached_property
-    def _facts(self) -> Facts:
+    def facts(self) -> Facts:
         """The facts about the problem: it is loaded once."""
         with self._store.writing():
             return facts_of(self._spec.problem_choice, self._store, keep=True)
 
     @property
     def pace(self) -> float:
-        """Seconds per run so far; 0 until anything was trained."""
-        return self._seconds / self._trained if self._trained else 0.0
+        """Seconds per run so far; what was expected until anything was trained."""
+        return self._seconds / self._trained if self._trained else self._expected
 
     def missing(self, trials: Sequence[Trial]) -> int:
         """How many of these runs are not in the store."""
@@ -173,25 +193,36 @@ class _Training:
 
     def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
         """Train the runs that are not in the store; a status and a reason if that did not succeed."""
-        for spec, table, _ in self._rounds(trials):
-            if {run.digest for run in runs_in(table)} <= self._store.digests().keys():
+        for spec, table, group in self._rounds(trials):
+            if {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised.keys():
                 continue
-            outcome = execute(
-                spec,
-                self._store,
-                self._engine,
-                listener=self.listener,
-                close=False,
-                facts=self._facts,
-                **self._options,
-            )
-            self._trained += outcome.trained
-            self._seconds += outcome.seconds
+            outcome = self._execute(spec, self._options)
+            if outcome.failed and not outcome.interrupted and self.facts.stack_width > 1:
+                # In a stack, an error of one run ends all. The others are trained when each is alone.
+                outcome = self._execute(spec, {**self._options, "width": 1})
             if outcome.interrupted:
                 return "interrupted", "stopped; what was trained is in the store, and the same call continues"
-            if outcome.failed:
-                reasons = dict.fromkeys(outcome.failed.values())
-                return "failed", f"{len(outcome.failed)} runs could not be trained: {'; '.join(reasons)}"
+            if (ended := self._take(outcome.failed, table, group)) is not None:
+                return ended
+        return None
+
+    def _execute(self, spec: Spec, options: Mapping[str, Any]) -> Outcome:
+        outcome = execute(
+            spec, self._store, self._engine, listener=self.listener, close=False, facts=self.facts, **options
+        )
+        self._trained += outcome.trained
+        self._seconds += outcome.seconds
+        return outcome
+
+    def _take(self, failed: Mapping[str, str], table: Table, trials: Sequence[Trial]) -> tuple[Status, str] | None:
+        """Take runs that raised an error as diverged; a status and a reason if no run of a method was ever trained."""
+        known = self._store.digests()
+        self._well |= {name for name, *_, run in settings_in(table) if run.digest in known}
+        if new := [_short(reason) for reason in dict.fromkeys(failed.values())]:
+            if hopeless := sorted({trial.name for trial in trials} - self._well):
+                return "failed", f"no run of {', '.join(hopeless)} could be trained: {'; '.join(new)}"
+            self.listener.said(f"{len(failed)} runs raised an error and count as diverged: {'; '.join(new)}")
+            self._raised |= failed
         return None
 
     def results(self, trials: Sequence[Trial]) -> Mapping[Trial, Measured]:
@@ -202,6 +233,9 @@ class _Training:
             results = Results.read(spec, self._store, table)
             for trial in group:
                 seeds, seed = results.seeds(trial.name, trial.lr), trial.seed + self._beyond
+                if table[trial.name][trial.lr][seed].digest in self._raised:
+                    measured[trial] = Measured(math.inf)
+                    continue
                 final = float(results.final(trial.name, metric, lr=trial.lr)[seeds.index(seed)])
                 steps, losses = results.rows.series(table[trial.name][trial.lr][seed].digest, metric)
                 measured[trial] = Measured(final, tuple(steps.tolist()), tuple(losses.tolist()))
@@ -216,7 +250,7 @@ class _Training:
         rounds = []
         for (stage, seed), group in by_last.items():
             spec = self._spec_of(group, range(FIRST_SEED[stage] + self._beyond, seed + self._beyond + 1))
-            rounds.append((spec, expand(spec, self._facts, {}), group))
+            rounds.append((spec, expand(spec, self.facts, {}), group))
         return rounds
 
     def _spec_of(self, trials: Sequence[Trial], seeds: Iterable[int]) -> Spec:
@@ -226,3 +260,9 @@ class _Training:
             if (lrs := {trial.lr for trial in trials if trial.name == method.name})
         ]
         return self._spec.model_copy(update={"methods": methods, "seeds": list(seeds)})
+
+
+def _short(reason: str) -> str:
+    """The beginning of an error, on one line."""
+    line = " ".join(reason.split())
+    return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."

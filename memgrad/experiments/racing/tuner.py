@@ -11,8 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from memgrad.experiments.racing.answer import Answer, Measured, answer_of
 from memgrad.experiments.racing.candidates import Candidate, Configuration, checked
 from memgrad.experiments.racing.course import Course, Trial, follow
@@ -158,7 +156,7 @@ class Tuner:
             for each, runs in self._measured.items()
             for seed, run in runs.items()
         ]
-        whole = {"format": FORMAT, "candidates": self._known(), "told": told}
+        whole = {"format": FORMAT, "problem": self.problem, "candidates": self._known(), "told": told}
         with written_whole(path) as unfinished:
             text = json.dumps(json_ready(whole)) + "\n"
             unfinished.write_text(text, encoding="utf-8")
@@ -166,26 +164,32 @@ class Tuner:
 
     def _known(self) -> dict[str, str]:
         """The candidates by name, with their options as text: results of others are not theirs."""
-        return {each.name: json.dumps(dict(each.options), sort_keys=True, default=repr) for each in self.candidates}
+        return {each.name: json.dumps(dict(each.options), sort_keys=True, default=_named) for each in self.candidates}
 
     def _load(self) -> None:
         assert self._file is not None
         try:
             self._written = self._file.read_text(encoding="utf-8")
             data = json.loads(self._written)
-            known, candidates = data["format"], dict(data["candidates"])
+            known, candidates, problem = data["format"], dict(data["candidates"]), data.get("problem", "")
             told = [
                 (
                     Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"])),
-                    Measured(_or_inf(row["final"]), tuple(row["steps"]), tuple(_or_inf(x) for x in row["losses"])),
+                    Measured(
+                        _or_inf(row["final"]), tuple(map(float, row["steps"])), tuple(map(_or_inf, row["losses"]))
+                    ),
                 )
                 for row in data["told"]
             ]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, OverflowError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{self._file} is not a file of a tuner ({error}); name another, or remove it.") from None
         if known != FORMAT:
             raise ValueError(f"{self._file} has format {known!r}, and this version reads {FORMAT}; name another file.")
-        if [*candidates] != [*self._known()]:
+        if problem and self.problem and problem != self.problem:
+            raise ValueError(
+                f"{self._file} is about the problem {problem!r}, got problem={self.problem!r}; name another file."
+            )
+        if candidates.keys() != self._known().keys():
             others = ", ".join(map(str, candidates))
             raise ValueError(f"{self._file} is about others ({others}); name another file, or give the same ones.")
         for name, options in self._known().items():
@@ -201,7 +205,11 @@ class Tuner:
 def measured(losses: float | Iterable[float], steps: Iterable[float] | None = None) -> Measured:
     """A run from its losses; see `Tuner.tell`."""
     try:
-        numbers = [float(losses)] if isinstance(losses, int | float | np.floating) else [float(x) for x in losses]
+        if isinstance(losses, str | bytes | Mapping):
+            raise TypeError
+        # An array or tensor without an axis is a number.
+        several = isinstance(losses, Iterable) and getattr(losses, "ndim", 1) > 0
+        numbers = [float(x) for x in losses] if several else [float(losses)]  # type: ignore[union-attr, arg-type]  # checked
         at = None if steps is None else [float(step) for step in steps]
     except (TypeError, ValueError):
         raise ValueError(f"a tuner is told a loss or a list of losses, which are numbers, got {losses!r}.") from None
@@ -209,13 +217,26 @@ def measured(losses: float | Iterable[float], steps: Iterable[float] | None = No
         raise ValueError("a tuner is told at least one loss per run, got none; tell nan if the run diverged.")
     if not all(map(math.isfinite, numbers)):
         return Measured(math.inf)
-    if at is not None and (len(at) != len(numbers) or any(a >= b for a, b in pairwise(at))):
-        raise ValueError(f"steps must be increasing, one for each of the {len(numbers)} losses, got {at!r}.")
+    if at is not None and (len(at) != len(numbers) or not all(a < b < math.inf for a, b in pairwise([-math.inf, *at]))):
+        raise ValueError(f"steps must be finite and increasing, one for each of the {len(numbers)} losses, got {at!r}.")
     last = numbers[-max(1, round(LAST * len(numbers))) :]
     final = sum(last) / len(last)
     if len(numbers) == 1:
         return Measured(final)
     return Measured(final, tuple(at if at is not None else map(float, range(len(numbers)))), tuple(numbers))
+
+
+def _told(row: Mapping[str, Any]) -> tuple[Trial, Measured]:
+    """A run and its result, as a tuner's file has them."""
+    steps, losses = tuple(map(float, row["steps"])), tuple(map(_or_inf, row["losses"]))
+    trial = Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"]))
+    return trial, Measured(_or_inf(row["final"]), steps, losses)
+
+
+def _named(value: Any) -> str:
+    """An option that JSON has no form for, the same in every process: the name of a function or of a type."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _or_inf(x: Any) -> float:

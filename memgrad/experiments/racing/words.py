@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memgrad import optim
+from memgrad import Memory, optim
 from memgrad.experiments.planning.methods import Method, fitting
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer
 from memgrad.experiments.racing.course import Course
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped
+from memgrad.memory import Mixture
+from memgrad.method import Method as Rule
+from memgrad.method import Schedule
 from memgrad.user_code import Reference, names_code
 
 SHOWN = 3
@@ -69,12 +72,12 @@ def percent(difference: float) -> str:
 def answer_in_words(answer: Answer) -> str:
     """The answer in a few lines: the verdict, its evidence, what was not distinguishable, and the lines to paste."""
     if answer.status in ("failed", "interrupted"):
-        return f"{answer.status.capitalize()} after {answer.runs} runs: {answer.reason}."
+        return f"{answer.status.capitalize()} after judging {answer.runs} runs: {answer.reason}."
     lines = [answer.verdict]
     if answer.ratio is not None:
         what = "Loss ratio" if answer.scale == "log" else "Loss difference"
         lines.append(f"{what} on {answer.ratio.n} fresh seeds: {answer.ratio} (95 % interval).")
-    if answer.steps_saved is not None and answer.steps_saved.value > 0:
+    if answer.steps_saved is not None:
         lines.append(f"Share of the steps saved: {answer.steps_saved}.")
     if answer.undecided:
         others = ", ".join(answer.undecided)
@@ -102,10 +105,19 @@ def _more(course: Course, name: str) -> str:
 # --- lines to paste --------------------------------------------------------------------------------------------------
 
 
-def lines_of(method: Method, lr: float) -> dict[str, str]:
+def lines_of(
+    method: Method, lr: float, *, schedule: Schedule | None = None, steps: int = 0, clip: float | None = None
+) -> dict[str, str]:
     """The lines that make the optimizer of a method at a learning rate, by library.
 
     There is none for optax if the optimizer is not a method, as `Recipe.method` has it.
+
+    Args:
+        method: The method.
+        lr: Its learning rate, the peak of its schedule.
+        schedule: The schedule with which it was trained; None if the learning rate is constant.
+        steps: The number of steps of the schedule.
+        clip: The norm to which gradients were clipped, if they were.
 
     Example:
         >>> lines = lines_of(Method(optimizer="MemAdam", lr=0.1, memory="poly:8", weight_decay=0.01), 3.2e-3)
@@ -116,24 +128,58 @@ def lines_of(method: Method, lr: float) -> dict[str, str]:
         from memgrad.transforms import from_method
         optimizer = from_method(0.0032, "poly:8 / (sqrt(poly:4) + 1e-08); decay=0.01")
     """
-    lines = {"torch": _torch(method, lr)}
+    if schedule is not None and schedule.is_constant:
+        schedule = None
+    lines = {"torch": _torch(method, lr, schedule, steps, clip)}
     rule = method.recipe.method
     if rule is not None:
-        lines["optax"] = (
-            f"from memgrad.transforms import from_method\noptimizer = from_method({lr:g}, {json.dumps(str(rule))})"
-        )
+        lines["optax"] = _optax(rule, lr, schedule, steps, clip)
     return lines
 
 
-def _torch(method: Method, lr: float) -> str:
-    options = (method.model_extra or {}).items()
-    given = "".join(f", {name}={json.dumps(v) if isinstance(v, str) else repr(v)}" for name, v in options)
-    place, colon, name = method.optimizer.rpartition(":")
-    if colon:
-        module = Path(place).stem if place.endswith(".py") else place
-    else:
-        module = "memgrad" if hasattr(optim, name) else "torch.optim"
-    return f"from {module} import {name}\noptimizer = {name}(model.parameters(), lr={lr:g}{given})"
+def _torch(method: Method, lr: float, schedule: Schedule | None, steps: int, clip: float | None) -> str:
+    own = {code.option: code for code in method.recipe.code}
+    imports, given = [], ""
+    for option, value in (method.model_extra or {}).items():
+        if option in own:
+            attribute = own[option].reference.attribute
+            imports.append(f"from {_module(own[option].label)} import {attribute}")
+            called = "" if isinstance(own[option].object(), Memory | Mixture) else "()"
+            given += f", {option}={attribute}{called}"
+        else:
+            given += f", {option}={json.dumps(value) if isinstance(value, str) else repr(value)}"
+    *_, name = method.optimizer.rpartition(":")
+    module = _module(method.optimizer) or ("memgrad" if hasattr(optim, name) else "torch.optim")
+    made = [f"optimizer = {name}(model.parameters(), lr={lr:g}{given})"]
+    if schedule is not None:
+        imports += ["from memgrad.method import Schedule", "from torch.optim.lr_scheduler import LambdaLR"]
+        over = f"Schedule.parse({json.dumps(str(schedule))}).over({steps})"
+        made.append(f"scheduler = LambdaLR(optimizer, {over})  # scheduler.step() after each step")
+    if clip is not None:
+        made.append(f"# before each step: torch.nn.utils.clip_grad_norm_(model.parameters(), {clip:g})")
+    return "\n".join([f"from {module} import {name}", *imports, *made])
+
+
+def _module(label: str) -> str:
+    """The module of a name such as `folder/mine.py:window` or `package.module:Class`; empty if it names none."""
+    place = label.rpartition(":")[0]
+    return Path(place).stem if place.endswith(".py") else place
+
+
+def _optax(rule: Rule, lr: float, schedule: Schedule | None, steps: int, clip: float | None) -> str:
+    imports, made = ["from memgrad.transforms import from_method"], []
+    rate, peak = f"{lr:g}", ""
+    if schedule is not None:
+        imports = ["import jax.numpy as jnp", "from memgrad.method import Schedule", *imports]
+        made.append(f"factors = jnp.array(Schedule.parse({json.dumps(str(schedule))}).factors({steps}))")
+        rate = f"lambda k: {lr:g} * factors[k]"
+        if rule.weight_decay.kind == "independent" and rule.weight_decay.amount:
+            peak = f", peak_learning_rate={lr:g}"
+    step = f"from_method({rate}, {json.dumps(str(rule))}{peak})"
+    if clip is not None:
+        imports.insert(0, "import optax")
+        step = f"optax.chain(optax.clip_by_global_norm({clip:g}), {step})"
+    return "\n".join([*imports, *made, f"optimizer = {step}"])
 
 
 # --- an experiment that repeats the answer ---------------------------------------------------------------------------
