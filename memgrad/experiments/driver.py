@@ -63,6 +63,7 @@ class Outcome:
         there: The number of runs that were finished before.
         diverged: The number of finished runs that diverged: a loss or a parameter was not finite.
         failed: Runs that could not be trained, and why, by digest.
+        lost: Those of them whose workers died: another machine may be able to train them.
         waiting: Methods that could not be planned, because those whose step sizes they take are not complete.
         interrupted: Whether it was stopped before its end.
         seconds: How long it took.
@@ -73,6 +74,7 @@ class Outcome:
     there: int = 0
     diverged: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
     waiting: tuple[str, ...] = ()
     interrupted: bool = False
     seconds: float = 0.0
@@ -289,6 +291,7 @@ class _Driver:
         elif isinstance(event, Refused):  # before any of its rows is stored
             raise ValueError(event.message)
         elif isinstance(event, Lost) and self._tries[group.key] > RETRIES:
+            self._outcome.lost |= {run.digest for run in group.runs}
             self._give_up(group, f"tried {self._tries[group.key]} times: {event.reason}")
 
     def _give_up(self, group: RunGroup, reason: str) -> None:

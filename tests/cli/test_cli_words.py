@@ -214,7 +214,8 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     # Two seconds per run; 173 to 281 runs, as the rules count them (see test_cli_tune).
     monkeypatch.setattr(tune, "measured", lambda *_: previewed())
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
-    said = tune._forecast(spec, portfolio(), Rules(), budget, None)
+    said, pace = tune._forecast(spec, portfolio(), Rules(), budget, None)
+    assert pace == 2.0
     assert said == f"9 methods need 173 to 281 runs: about 5 min 46 s to 9 min 22 s on 3 workers.{more}"
     with pytest.raises(ValueError, match="is too short for one run, which takes about 2 s"):
         tune._forecast(spec, portfolio(), Rules(), Budget(seconds=1.9), None)

@@ -249,7 +249,16 @@ def test_tuning_hands_on_what_it_is_given_and_counts_what_it_trains(store: Store
 def test_tuning_that_fails_says_how_many_runs_and_why(store: Store) -> None:
     answer = tuning.tune(SPEC, store, Scripted(lambda group, _: [Failed("nan")]), rules=Rules())
     assert answer.status == "failed"
-    assert answer.reason.endswith("runs could not be trained: nan")
+    assert answer.reason == "no run of S could be trained: nan"
+
+
+@pytest.mark.usefixtures("known")
+def test_a_worker_that_is_lost_is_no_divergence(store: Store) -> None:
+    script = script_of(race_loss)
+    lost = lambda group, tries: [Lost("killed")] if group.runs[0].lr > 0.5 else script(group, tries)  # noqa: E731
+    answer = tuning.tune(SPEC, store, Scripted(lost), rules=Rules())
+    assert answer.status == "failed"
+    assert answer.reason.endswith("runs could not be trained: tried 3 times: killed")
 
 
 @pytest.mark.usefixtures("known")

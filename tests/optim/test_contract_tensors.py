@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -323,6 +323,13 @@ def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
     for p in parameters(optimizer):
         p.grad = torch.full_like(p, gradient)
     optimizer.step()
+
+
+@pytest.fixture
+def _another_default_device() -> Iterator[None]:
+    torch.set_default_device("meta")  # stands for any device that is not that of the parameters
+    yield
+    torch.set_default_device(None)
 
 
 @pytest.mark.usefixtures("_another_default_device")

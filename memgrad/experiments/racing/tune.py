@@ -197,11 +197,14 @@ class _Training:
             if {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised.keys():
                 continue
             outcome = self._execute(spec, self._options)
-            if outcome.failed and not outcome.interrupted and self.facts.stack_width > 1:
+            if outcome.failed and not (outcome.lost or outcome.interrupted) and self.facts.stack_width > 1:
                 # In a stack, an error of one run ends all. The others are trained when each is alone.
                 outcome = self._execute(spec, {**self._options, "width": 1})
             if outcome.interrupted:
                 return "interrupted", "stopped; what was trained is in the store, and the same call continues"
+            if outcome.lost:
+                reasons = "; ".join(dict.fromkeys(_short(outcome.failed[digest]) for digest in sorted(outcome.lost)))
+                return "failed", f"{len(outcome.lost)} runs could not be trained: {reasons}"
             if (ended := self._take(outcome.failed, table, group)) is not None:
                 return ended
         return None
