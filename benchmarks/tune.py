@@ -16,11 +16,13 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
 `validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a
 decade over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it
 tunes several times, each time with other seeds. Optuna (default sampler, TPE, with its median pruner, and with
-successive halving; `pip install optuna`, left out if missing) searches the cells of the grid with as many runs as
-tuning took, one seed per study, a pruned run counting as the share of its steps. All picks are trained on the same
-twenty test seeds, which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's pick,
-minus 1. All of it is stored, and resumes where it was stopped: complete data, networks and the language model take
-core-hours. From complete rows the table is made again without training and without data sets.
+successive halving; `pip install optuna`, left out if missing) searches the cells of the grid with at most as many runs
+as tuning took, a pruned run counting as the share of its steps and a repeated one as nothing: with one seed per study,
+and with another seed per trial. The grid with one seed is another row: what a study with that seed could find if it
+tried all cells. All picks are trained
+on the same twenty test seeds, which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's
+pick, minus 1. All of it is stored, and resumes where it was stopped: complete data, networks and the language model
+take core-hours. From complete rows the table is made again without training and without data sets.
 """
 
 from __future__ import annotations
@@ -119,36 +121,44 @@ def mean_log(results: Results, cell: Cell) -> float:
 
 
 def optuna_pick(
-    results: Results, cells: Mapping[str, Sequence[float]], runs: int, number: int, pruner: Any
+    results: Results, cells: Mapping[str, Sequence[float]], runs: int, number: int, pruner: Any, *, paired: bool
 ) -> tuple[Cell, float]:
-    """The pick of a study over the cells of the grid with one seed, and its cost in complete runs."""
+    """The pick of a study over the cells of the grid, and its cost in complete runs; if paired, with one seed."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    spent, metric = 0.0, results.spec.select.metric
+    shares: dict[tuple[str, float, int], float] = {}  # how much of each run was trained
+    metric = results.spec.select.metric
 
     def objective(trial: Any) -> float:
-        nonlocal spent
         name = trial.suggest_categorical("method", list(cells))
         lr = cells[name][trial.suggest_int(f"place {name}", 0, len(cells[name]) - 1)]
-        run = results.runs[name][lr][GRID_SEEDS[number % len(GRID_SEEDS)]]
+        seed = (number + (0 if paired else trial.number)) % len(GRID_SEEDS)
+        run = results.runs[name][lr][GRID_SEEDS[seed]]
         steps, losses = results.rows.series(run.digest, metric)
         for i, (step, loss) in enumerate(zip(steps, losses, strict=True)):
             trial.report(float(loss), i)
             if trial.should_prune():
-                spent += step / run.steps
+                shares[name, lr, seed] = max(shares.get((name, lr, seed), 0.0), step / run.steps)
                 raise optuna.TrialPruned
-        spent += 1
-        final = results.final(name, metric, lr=lr)[number % len(GRID_SEEDS)]
+        shares[name, lr, seed] = 1.0
+        final = results.final(name, metric, lr=lr)[seed]
         if not math.isfinite(final):
             raise optuna.TrialPruned
         return float(final)
 
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=number), pruner=pruner())
-    while spent < runs and len(study.trials) < 10 * runs:  # a run that is pruned at its start costs nothing
+    while sum(shares.values()) < runs and len(study.trials) < 2 * runs:  # what is pruned or repeated costs less
         study.optimize(objective, n_trials=1)
     name = study.best_params["method"]
-    return (name, cells[name][study.best_params[f"place {name}"]]), spent
+    return (name, cells[name][study.best_params[f"place {name}"]]), sum(shares.values())
+
+
+def grid_pick(results: Results, cells: Mapping[str, Sequence[float]], number: int) -> tuple[Cell, float]:
+    """The pick of all cells of the grid with one seed, and its cost."""
+    metric, seed = results.spec.select.metric, number % len(GRID_SEEDS)
+    finals = {(name, lr): results.final(name, metric, lr=lr)[seed] for name in cells for lr in cells[name]}
+    return min(finals, key=lambda cell: float(np.nan_to_num(finals[cell], nan=np.inf))), len(finals)
 
 
 def validate(options: argparse.Namespace) -> None:
@@ -173,6 +183,7 @@ def validate(options: argparse.Namespace) -> None:
     size = len(GRID_SEEDS) * sum(map(len, cells.values()))
     print(f"grid: {size} runs, pick {best}", flush=True)
     picks = {"memgrad tune": list(tuned(spec, candidates, options.repetitions, store))}
+    picks["grid, one seed"] = [grid_pick(grid, cells, number) for number in range(options.repetitions)]
     picks |= dict(optuna_picks(grid, cells, [int(runs) for _, runs in picks["memgrad tune"]]))
     if options.nu is not None:
         knowing = portfolio(nu=options.nu)
@@ -214,7 +225,11 @@ def optuna_picks(
         "Optuna, TPE, successive halving": optuna.pruners.SuccessiveHalvingPruner,
     }
     for name, pruner in pruners.items():
-        yield name, [optuna_pick(grid, cells, runs, number, pruner) for number, runs in enumerate(budgets)]
+        for paired, seeds in ((True, "one seed"), (False, "a seed per trial")):
+            picks = [
+                optuna_pick(grid, cells, runs, number, pruner, paired=paired) for number, runs in enumerate(budgets)
+            ]
+            yield f"{name}, {seeds}", picks
 
 
 def report(rows: Sequence[Row], out: Path | None) -> None:
