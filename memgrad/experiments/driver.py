@@ -74,7 +74,7 @@ class Outcome:
     there: int = 0
     diverged: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    lost: set[str] = field(default_factory=set)
+    lost: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     interrupted: bool = False
     seconds: float = 0.0
@@ -291,7 +291,7 @@ class _Driver:
         elif isinstance(event, Refused):  # before any of its rows is stored
             raise ValueError(event.message)
         elif isinstance(event, Lost) and self._tries[group.key] > RETRIES:
-            self._outcome.lost |= {run.digest for run in group.runs}
+            self._outcome.lost += tuple(run.digest for run in group.runs)
             self._give_up(group, f"tried {self._tries[group.key]} times: {event.reason}")
 
     def _give_up(self, group: RunGroup, reason: str) -> None:

@@ -203,7 +203,7 @@ class _Training:
             if outcome.interrupted:
                 return "interrupted", "stopped; what was trained is in the store, and the same call continues"
             if outcome.lost:
-                reasons = "; ".join(dict.fromkeys(_short(outcome.failed[digest]) for digest in sorted(outcome.lost)))
+                reasons = "; ".join(dict.fromkeys(_short(outcome.failed[digest]) for digest in outcome.lost))
                 return "failed", f"{len(outcome.lost)} runs could not be trained: {reasons}"
             if (ended := self._take(outcome.failed, table, group)) is not None:
                 return ended
