@@ -19,10 +19,10 @@ tunes several times, each time with other seeds. Optuna (default sampler, TPE, w
 successive halving; `pip install optuna`, left out if missing) searches the cells of the grid with at most as many runs
 as tuning took, a pruned run counting as the share of its steps and a repeated one as nothing: with one seed per study,
 and with another seed per trial. The grid with one seed is another row: what a study with that seed could find if it
-tried all cells. All picks are trained
-on the same twenty test seeds, which nothing else used. Regret is the ratio of the loss of a pick to that of the grid's
-pick, minus 1. All of it is stored, and resumes where it was stopped: complete data, networks and the language model
-take core-hours. From complete rows the table is made again without training and without data sets.
+tried all cells. All picks are trained on the same twenty test seeds, which nothing else used. Regret is the ratio of
+the loss of a pick to that of the grid's pick, minus 1. All of it is stored, and resumes where it was stopped: complete
+data, networks and the language model take core-hours. From complete rows the table is made again without training and
+without data sets.
 """
 
 from __future__ import annotations

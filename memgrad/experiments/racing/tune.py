@@ -168,7 +168,7 @@ class _Training:
     _seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self._raised: dict[str, str] = {}  # the runs that raised an error, which count as diverged, and their errors
+        self._raised: set[str] = set()  # the runs that raised an error, which count as diverged
         self._well: set[str] = set()  # the methods of which a run was trained to its end
 
     @cached_property
@@ -194,7 +194,7 @@ class _Training:
     def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
         """Train the runs that are not in the store; a status and a reason if that did not succeed."""
         for spec, table, group in self._rounds(trials):
-            if {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised.keys():
+            if {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised:
                 continue
             outcome = self._execute(spec, self._options)
             if outcome.failed and not (outcome.lost or outcome.interrupted) and self.facts.stack_width > 1:
@@ -225,7 +225,7 @@ class _Training:
             if hopeless := sorted({trial.name for trial in trials} - self._well):
                 return "failed", f"no run of {', '.join(hopeless)} could be trained: {'; '.join(new)}"
             self.listener.said(f"{len(failed)} runs raised an error and count as diverged: {'; '.join(new)}")
-            self._raised |= failed
+            self._raised |= failed.keys()
         return None
 
     def results(self, trials: Sequence[Trial]) -> Mapping[Trial, Measured]:

@@ -172,15 +172,7 @@ class Tuner:
             self._written = self._file.read_text(encoding="utf-8")
             data = json.loads(self._written)
             known, candidates, problem = data["format"], dict(data["candidates"]), data.get("problem", "")
-            told = [
-                (
-                    Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"])),
-                    Measured(
-                        _or_inf(row["final"]), tuple(map(float, row["steps"])), tuple(map(_or_inf, row["losses"]))
-                    ),
-                )
-                for row in data["told"]
-            ]
+            told = [_told(row) for row in data["told"]]
         except (OSError, OverflowError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{self._file} is not a file of a tuner ({error}); name another, or remove it.") from None
         if known != FORMAT:
