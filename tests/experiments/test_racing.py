@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from known_losses import noisy, tuned
 from numpy.typing import NDArray
 from scipy import stats
 
-from memgrad.experiments import Candidate, Tuner
+from memgrad.experiments import Candidate
 from memgrad.experiments.racing.learning_rates import DECADE, HALF, REACH, Search, learning_rate, place_of
 from memgrad.experiments.racing.sequential import (
     Entrant,
@@ -187,18 +186,6 @@ def test_the_reserve_is_the_next_smaller_rate_that_did_not_diverge() -> None:
     while wants := (found := search.advance(told)).wants:
         told |= {k: [math.inf if k > 3 else float(-k)] * n for k, n in wants.items()}
     assert (found.best, found.reserve) == (3, 2)
-
-
-def tuned(train: Any, *candidates: Candidate) -> Tuner:
-    tuner = Tuner(candidates)
-    while trial := tuner.ask():
-        tuner.tell(trial, train(trial))
-    return tuner
-
-
-def noisy(trial: Any, losses: dict[str, float], spread: float = 0.01) -> float:
-    noise = random.Random(f"{trial.name} {trial.seed}").gauss(0, spread)
-    return losses[trial.name] * math.exp(noise + math.log10(trial.lr / 0.003) ** 2)
 
 
 def test_what_a_race_shows_are_the_runs_of_the_race() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from known_losses import noisy, tuned
 
 from memgrad.experiments.racing.answer import Answer, Contestant, Measured, answer_of, steps_to_stay_below
 from memgrad.experiments.racing.candidates import Candidate, Configuration, checked
@@ -337,18 +338,6 @@ def test_profiles_are_means_over_the_seeds_of_the_search() -> None:
 )
 def test_steps_after_which_a_loss_stays_below(losses: tuple[float, ...], target: float, steps: float) -> None:
     assert steps_to_stay_below(Measured(0.0, (0.0, 10.0, 30.0), losses), target) == steps
-
-
-def tuned(train: Any, *candidates: Candidate) -> Tuner:
-    tuner = Tuner(candidates)
-    while trial := tuner.ask():
-        tuner.tell(trial, train(trial))
-    return tuner
-
-
-def noisy(trial: Any, losses: dict[str, float], spread: float = 0.01) -> float:
-    noise = random.Random(f"{trial.name} {trial.seed}").gauss(0, spread)
-    return losses[trial.name] * math.exp(noise + math.log10(trial.lr / 0.003) ** 2)
 
 
 def test_if_all_methods_are_baselines_the_first_is_and_the_best_other_is_compared_with_it() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from optimizer_steps import after_a_step
 from optimizer_table import (
     ROWS,
     Row,
@@ -25,7 +25,7 @@ from optimizer_table import (
     trained,
     values,
 )
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import Parameter
 
 import memgrad
@@ -484,14 +484,6 @@ def test_a_memory_of_the_users_is_not_forgotten_after_many_others(memory: Memory
     fresh = memory.fresh(350)
     assert x.item() - before == pytest.approx(-(1 - fresh) - 3 * fresh, rel=1e-12)
     optimizer.load_state_dict(saved_and_loaded(optimizer.state_dict()))
-
-
-def after_a_step(make: Callable[..., torch.optim.Optimizer]) -> tuple[nn.Module, torch.optim.Optimizer]:
-    model = nn.Linear(3, 2)
-    optimizer = make(model.parameters())
-    model(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    return model, optimizer
 
 
 def test_what_is_not_a_state_dict_is_refused_with_the_part_that_is_one() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from optimizer_steps import after_a_step, ones, parameters, step
 from optimizer_table import (
     REFUSED,
     ROWS,
@@ -325,14 +326,6 @@ def test_an_option_that_equals_an_accepted_one_is_still_refused_for_its_type() -
         ADana([x], lr=0.1, delta=True)
 
 
-def after_a_step(make: Callable[..., torch.optim.Optimizer]) -> tuple[nn.Module, torch.optim.Optimizer]:
-    model = nn.Linear(3, 2)
-    optimizer = make(model.parameters())
-    model(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    return model, optimizer
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -389,20 +382,6 @@ def test_a_viscosity_in_mid_run_says_what_to_set() -> None:
 
 
 Optimizer = torch.optim.Optimizer
-
-
-def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
-    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
-
-
-def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
-    for p in parameters(optimizer):
-        p.grad = torch.full_like(p, gradient)
-    optimizer.step()
 
 
 def test_one_cycle_does_not_pretend_to_schedule_the_momenta_of_aggmo() -> None:

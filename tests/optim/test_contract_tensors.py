@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from optimizer_steps import step
 from optimizer_table import (
     Row,
     every_row,
@@ -197,12 +198,12 @@ def test_a_model_may_change_its_precision_in_mid_training(
     exact = [Parameter(p.detach().double().clone()) for p in params]
     optimizer, theirs = row.make(params, **mode, **options), row.make(exact, **options)
     gradients = some_gradients(exact, 6)
-    for k, step in enumerate(gradients):
+    for k, gradient in enumerate(gradients):
         if k == 3:
             optimizer.zero_grad()
             getattr(model, then)()
-        train(optimizer, params, [[g.to(p.dtype) for g, p in zip(step, params, strict=True)]])
-        train(theirs, exact, [step])
+        train(optimizer, params, [[g.to(p.dtype) for g, p in zip(gradient, params, strict=True)]])
+        train(theirs, exact, [gradient])
     assert all(p is q for p, q in zip(model.parameters(), params, strict=True))
     unit = torch.finfo(torch.bfloat16 if then == "bfloat16" else torch.float32).eps
     assert np.allclose(values(params), values(exact), rtol=0, atol=6 * 16 * unit)
@@ -313,16 +314,6 @@ def test_the_state_is_one_buffer_for_each_average_and_a_counter(row: Row) -> Non
 
 
 Optimizer = torch.optim.Optimizer
-
-
-def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
-    for p in parameters(optimizer):
-        p.grad = torch.full_like(p, gradient)
-    optimizer.step()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from optimizer_steps import ones, parameters, step
 from optimizer_table import random
 from torch import nn
 
@@ -159,20 +160,6 @@ def test_ten_times_the_learning_rate_makes_an_average_of_a_momentum() -> None:
 
 
 Optimizer = torch.optim.Optimizer
-
-
-def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
-    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
-
-
-def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
-    for p in parameters(optimizer):
-        p.grad = torch.full_like(p, gradient)
-    optimizer.step()
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.Adagrad])

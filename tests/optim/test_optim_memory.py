@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from optimizer_steps import ones, parameters, step
 from torch.profiler import ProfilerActivity, profile
 
 from memgrad import HeavyBall, MemAdam, MemSGD
@@ -57,20 +58,6 @@ def test_an_allocation_of_a_parameters_size_is_noticed() -> None:
 
 
 Optimizer = torch.optim.Optimizer
-
-
-def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
-    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
-
-
-def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
-    for p in parameters(optimizer):
-        p.grad = torch.full_like(p, gradient)
-    optimizer.step()
 
 
 def two_groups() -> MemSGD:

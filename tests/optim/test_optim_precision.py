@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from optimizer_steps import ones, parameters, step
 from optimizer_table import ROWS, Row, each_mode_of, every_row, every_row_and_mode, random, train
 from torch import Tensor
 from torch.nn import Parameter
@@ -207,20 +208,6 @@ Optimizer = torch.optim.Optimizer
 
 
 PATHS = [{}, {"fused": False}, {"foreach": True}]
-
-
-def ones(dtype: torch.dtype = torch.float64) -> torch.nn.Parameter:
-    return torch.nn.Parameter(torch.ones(3, dtype=dtype))
-
-
-def parameters(optimizer: Optimizer) -> list[torch.nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def step(optimizer: Optimizer, gradient: float = 1.0) -> None:
-    for p in parameters(optimizer):
-        p.grad = torch.full_like(p, gradient)
-    optimizer.step()
 
 
 def averages(optimizer: Optimizer) -> dict[str, torch.Tensor]:
