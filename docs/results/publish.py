@@ -6,9 +6,10 @@
     python docs/results/publish.py tuning STORE
 
 The rows of a scale go to rows/SCALE, where `memgrad report --from docs/results` finds them, and `memgrad reproduce
---scale SCALE --from docs/results` resumes from them. The scoreboard goes to scoreboard.json, its table to
-scoreboard.md, which is made of scoreboard.json alone, and a test makes it again. Those of the scale laptop, whose rows
-are gone, have version 1 of the verdicts; version 2 is computed from their numbers. The rows behind L1 to L6 go to
+--scale SCALE --from docs/results` resumes from them. The scoreboard of a scale goes to SCALE/scoreboard.json with its
+figures; its table, SCALE/scoreboard.md, and the numbers in the README's table are made of scoreboard.json alone, and
+tests make them again. That of the scale laptop, whose rows are gone, has version 1 of the verdicts; version 2 is
+computed from its numbers. The rows behind L1 to L6 go to
 rows/language-SCALE; language.json, the tables language.md and language_numbers.md and the figures language*.svg are
 made of all rows that are there. They say what is not measured yet, and a test makes the tables again. The rows of
 benchmarks/tune.py go to rows/tuning. All of this may be called while runs are being trained.
@@ -20,7 +21,8 @@ import argparse
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +43,16 @@ from memgrad.paper.language.stages import scales as language_scales
 from memgrad.paper.language.study import Study
 from memgrad.paper.published import ROWS, outcome_counts, retested
 from memgrad.paper.rules import Finding
-from memgrad.paper.scales import EXPERIMENTS, experiment, scales
+from memgrad.paper.scales import EXPERIMENTS, SETTINGS, experiment, scales
 from memgrad.paper.verdicts import JUDGES
 from memgrad.statistics import Estimate
 
 HERE = Path(__file__).parent
 OUTCOMES = HERE.parent.parent / "memgrad" / "report" / "published.json"
 """What reports on rehearsals show beside their own verdicts."""
+
+LABELS = {"covtype": "covtype", "autoencoder": "autoencoder", "mlp": "MLP", "cnn": "CNN"}
+"""What the README calls the problems."""
 
 FIGURES = ("results", "gradnorm", "acc", "stepnorm", "padam", "rec", "step-sizes", "ratios")
 """The figures of training on real data; the others are drawn for the page about them."""
@@ -140,7 +145,7 @@ def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
     for name in FIGURES:
         with Image.open(folder / f"{name}.png") as picture:  # with fewer colors, a third of the bytes
             pictures[name] = picture.convert("RGB").quantize(128)
-    here = HERE if board["scale"]["name"] == "laptop" else HERE / board["scale"]["name"]
+    here = HERE / board["scale"]["name"]
     here.mkdir(exist_ok=True)
     texts = {
         here / "scoreboard.json": json.dumps(board, indent=1) + "\n",
@@ -153,6 +158,12 @@ def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
     for name, picture in pictures.items():
         with written_whole(here / f"{name}.png") as unfinished:
             picture.save(unfinished, format="png", optimize=True)
+
+
+def published_boards() -> dict[str, dict[str, Any]]:
+    """The published scoreboards by scale, from small to large."""
+    paths = {scale: HERE / scale / "scoreboard.json" for scale in scales()}
+    return {scale: json.loads(path.read_text(encoding="utf-8")) for scale, path in paths.items() if path.exists()}
 
 
 def shortened(board: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +216,58 @@ def table(board: Mapping[str, Any]) -> str:
         rows += [f"- {_written(*pair)}" for pair in zip(each.numbers, findings, strict=True)]
         rows += ["", "</details>"]
     return "\n".join(rows) + "\n"
+
+
+def readme_cells(board: Mapping[str, Any]) -> dict[str, str]:
+    """What the README's table says about training, by the beginning of its row: only what speaks for its data set."""
+    verdicts = {each.claim.id: each for each in both_versions(board)}
+    numbers = {each.name: each for verdict in verdicts.values() for each in verdict.numbers}
+    speaking = [
+        number.name.rpartition(", ")[2]
+        for number, finding in zip(verdicts["R6"].numbers, verdicts["R6"].findings, strict=True)
+        if not finding.regime
+    ]
+
+    def by_problem(text: Callable[[str], str]) -> str:
+        parts = []
+        for problem, label in LABELS.items():
+            told = [
+                f"{text(f'{problem}-{setting}')} ({setting})"
+                for setting in SETTINGS
+                if f"{problem}-{setting}" in speaking
+            ]
+            parts.append(f"{label} {', '.join(told)}")
+        return "; ".join(parts)
+
+    def loss(name: str) -> str:
+        if name.startswith("covtype"):
+            return f"{numbers[f'loss p=2 / SGD, {name} at 100%'].value:.3f}"
+        return f"{numbers[f'final loss MemSGD p=2 / SGD, {name}'].value:.2f}"
+
+    def step_sizes(name: str) -> str:
+        [found] = filter(
+            None, (re.match(rf"best step size HB / SGD, {name} \((.*) / (.*)\)", each) for each in numbers)
+        )
+        return " and ".join(found.groups())
+
+    def accuracy(setting: str) -> str:
+        best = max(each.value for name, each in numbers.items() if re.match(f"best accuracy .*-{setting}$", name))
+        return f"{100 * best:.1f} % ({setting})"
+
+    def last_half(rival: str) -> str:
+        found = numbers[f"loss p=4 / {rival}, last half"]
+        return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] times {rival}'s"
+
+    def smaller(name: str) -> str:
+        return f"{100 * numbers[f'share of evaluations with smaller steps of HB, {name}'].value:.0f} %"
+
+    return {
+        "results_iterations": f"p = 2 over SGD: {by_problem(loss)}",
+        "exp_loss": ", ".join(accuracy(setting) for setting in SETTINGS if f"covtype-{setting}" in speaking),
+        "exp_stepnorm": f"smaller at this share of evaluations: {by_problem(smaller)}",
+        "App. G, step sizes": f"HB and SGD: {by_problem(step_sizes)}",
+        "padam": f"p = 4: {last_half('Adam')} loss, {last_half('Adagrad')}",
+    }
 
 
 def _written(number: Estimate, finding: Finding | None) -> str:
