@@ -51,6 +51,7 @@ class Display:
         self._from: dict[str, tuple[int, float]] = {}
         self._began: float | None = None  # when the first run group was started, after the data were loaded
         self._said = 0.0
+        self._errors: set[str] = set()
 
     def began(self, groups: Sequence[RunGroup], finished: int) -> None:
         """Show how much there is to do."""
@@ -69,6 +70,9 @@ class Display:
         """Show a run group in training."""
         now = time.monotonic()
         self._began = now if self._began is None else self._began
+        if group.key not in self._done:  # half of a run group that an error ended
+            self._total += _run_steps(group)
+            self._groups += 1
         if group.key not in self._from:  # otherwise it is a retry, and its earlier steps were taken by this command
             self._before[group.key] = k * len(group.runs)
         self._done[group.key] = k * len(group.runs)
@@ -90,7 +94,17 @@ class Display:
             elif isinstance(event, events.Lost):
                 self.said(f"{_title(group)}: {event.reason}.")
             elif isinstance(event, events.Failed):
-                self.said(f"{_title(group)}: {event.message}")
+                self._failed(group, event.message, again=event.in_training and len(group.runs) > 1)
+
+    def _failed(self, group: RunGroup, message: str, *, again: bool) -> None:
+        """Say why; if its halves are trained instead, only the first time, and they take its place in the counts."""
+        if again:
+            self._total -= _run_steps(group)
+            self._groups -= 1
+            del self._done[group.key], self._before[group.key]
+        if not again or message not in self._errors:
+            self.said(f"{_title(group)}: {message}" + ("; they are trained again in smaller groups." if again else ""))
+        self._errors.add(message)
 
     def said(self, message: str) -> None:
         """Print a line above the bars."""

@@ -40,7 +40,7 @@ from memgrad.experiments.planning.plan import RunGroup, expand, run_groups, runs
 from memgrad.experiments.planning.problem_choice import ProblemChoice, facts_about
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.storing.store import Store
-from memgrad.experiments.training.events import Evaluated, Finished, Lost, Progressed, Saved
+from memgrad.experiments.training.events import Evaluated, Failed, Finished, Lost, Progressed, Saved
 
 # Long enough to be interrupted on any machine; the two lone runs take minutes unless they are.
 ENDLESS = QUICK.replace("steps = 60", "steps = 1_000_000").replace("seeds = 3", "seeds = 1")
@@ -313,6 +313,31 @@ def test_the_time_that_is_left_counts_what_was_done_now(
         clock[0] += 20
         display.happened(first, Progressed(40))
         assert "33 %, 0 of 2 groups, 2 run-steps/s, 1 min 20 s left" in capsys.readouterr().err
+
+
+def test_halves_take_the_place_of_a_group_that_an_error_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("memgrad.cli.run_display.time.monotonic", lambda: clock[0])
+    first, second, *_ = some_groups()  # two runs of 60 steps each
+    with live() as display:
+        display.began([first, second], 0)
+        display.started(first, 0)
+        clock[0] += 5
+        display.happened(first, Failed("nan", in_training=True))
+        display.started(second, 0)
+        display.happened(second, Failed("nan", in_training=True))
+        told = capsys.readouterr().err
+        assert told.count("2 runs of logistic: nan; they are trained again in smaller groups.") == 1
+        for half in (*first.halves, *second.halves):
+            display.started(half, 0)
+        clock[0] += 15
+        display.happened(first.halves[0], Progressed(40))
+        # 40 of 240 run-steps in 20 s
+        assert "17 %, 0 of 4 groups, 2 run-steps/s, 1 min 40 s left" in capsys.readouterr().err
+        display.happened(first.halves[1], Failed("nan", in_training=True))
+        assert re.search(r"SGD lr .* seed .: nan\n", capsys.readouterr().err)
 
 
 def test_what_was_done_before_does_not_count_as_speed(

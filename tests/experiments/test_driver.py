@@ -164,6 +164,33 @@ def test_an_error_of_the_problem_is_not_tried_again_and_the_rest_goes_on(store: 
     assert len(engine.assignments) == 2
 
 
+def test_an_error_of_one_run_ends_no_other(store: Store) -> None:
+    """In a stack it ends all of them; halves are trained until the runs that raise it are alone."""
+
+    def script(group: RunGroup, _: int) -> list[Event]:
+        if any(run.lr == 0.1 and run.seed == 1 for run in group.runs):
+            return [Saved(3, b"a checkpoint"), Failed("nan", in_training=True)]
+        return [finished(group)]
+
+    engine = Scripted(script)
+    spec = SPEC.model_copy(update={"seeds": 5})
+    outcome = execute(spec, store, engine, facts=FACTS, width=10)
+    [bad] = [run.digest for run in outcome.runs if run.lr == 0.1 and run.seed == 1]
+    assert outcome.failed == {bad: "nan"}
+    assert (outcome.trained, outcome.waiting) == (9, ("M",))
+    assert [len(each.group.runs) for each in engine.assignments] == [10, 5, 2, 1, 1, 3, 5]
+    assert store.checkpoints() == (engine.assignments[4].group.key,)  # a run alone may resume, if it can be mended
+    store.drop_checkpoint(engine.assignments[4].group.key)
+    again = execute(spec, store, Scripted(), facts=FACTS, width=10)
+    assert (again.there, again.trained, again.complete) == (9, 6, True)
+
+
+def test_an_error_of_loading_the_problem_is_that_of_all_runs(store: Store) -> None:
+    engine = Scripted(lambda group, _: [Failed("no such file")])
+    outcome = execute(SPEC, store, engine, facts=FACTS, width=4)
+    assert (len(engine.assignments), len(outcome.failed)) == (1, 4)
+
+
 def test_another_problem_at_the_worker_ends_the_experiment(store: Store) -> None:
     with pytest.raises(ValueError, match="data differ"):
         execute(SPEC, store, Scripted(lambda group, _: [Refused("data differ")]), facts=FACTS)

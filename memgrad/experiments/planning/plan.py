@@ -47,6 +47,12 @@ class RunGroup:
         """32 hexadecimal digits that identify the run group and name its checkpoint."""
         return digest_of_runs(run.digest for run in self.runs)
 
+    @property
+    def halves(self) -> tuple[RunGroup, RunGroup]:
+        """Two run groups, which start from the beginning, instead of this one of at least two runs."""
+        middle = len(self.runs) // 2
+        return RunGroup(self.runs[:middle]), RunGroup(self.runs[middle:])
+
 
 def steps_of(spec: Spec, facts: Facts) -> int:
     """The number of steps of a run."""

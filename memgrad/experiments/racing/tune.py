@@ -196,10 +196,7 @@ class _Training:
         for spec, table, group in self._rounds(trials):
             if {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised:
                 continue
-            outcome = self._execute(spec, self._options)
-            if outcome.failed and not (outcome.lost or outcome.interrupted) and self.facts.stack_width > 1:
-                # In a stack, an error of one run ends all. The others are trained when each is alone.
-                outcome = self._execute(spec, {**self._options, "width": 1})
+            outcome = self._execute(spec)
             if outcome.interrupted:
                 return "interrupted", "stopped; what was trained is in the store, and the same call continues"
             if outcome.lost:
@@ -209,9 +206,9 @@ class _Training:
                 return ended
         return None
 
-    def _execute(self, spec: Spec, options: Mapping[str, Any]) -> Outcome:
+    def _execute(self, spec: Spec) -> Outcome:
         outcome = execute(
-            spec, self._store, self._engine, listener=self.listener, close=False, facts=self.facts, **options
+            spec, self._store, self._engine, listener=self.listener, close=False, facts=self.facts, **self._options
         )
         self._trained += outcome.trained
         self._seconds += outcome.seconds

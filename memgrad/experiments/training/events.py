@@ -57,9 +57,13 @@ class Finished:
 @final
 @dataclass(frozen=True)
 class Failed:
-    """The problem or the optimizer raised an error; another try would raise it again."""
+    """The problem or the optimizer raised an error; another try would raise it again.
+
+    If it was raised `in_training` rather than while the problem was loaded, other runs of the group may not raise it.
+    """
 
     message: str
+    in_training: bool = False
 
 
 @final

@@ -78,7 +78,7 @@ def train(assignment: Assignment, problem: Problem, stop: Callable[[], bool] | N
             training = _training(assignment, problem)
             yield from training.events(save_every=assignment.save_every, stop=stop)
     except Exception as error:
-        yield Failed(described(error))
+        yield Failed(described(error), in_training=True)
 
 
 def _training(assignment: Assignment, problem: Problem) -> Training:
