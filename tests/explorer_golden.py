@@ -195,7 +195,7 @@ def mixtures() -> Iterator[Case]:
         passports = [mixture.passport(step) for step in k[:4]]
         result = {
             "gain": [each.gain for each in passports],
-            "noise": [each.noise_factor for each in passports],
+            "noise": [each.variance_factor for each in passports],
             "first": [each.first_weight for each in passports],
         }
         yield case("histories", text, k[:4], result=result, tolerance=1e-9)
@@ -204,7 +204,7 @@ def mixtures() -> Iterator[Case]:
                 "gain": each.gain,
                 "meanAge": each.mean_age,
                 "halfLife": each.half_life,
-                "noiseFactor": each.noise_factor,
+                "varianceFactor": each.variance_factor,
                 "newestWeight": each.newest_weight,
                 "firstWeight": each.first_weight,
             }

@@ -19,7 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "suggestions": set(),
     "durations": set(),
     "kinds": set(),
-    "memory": set(),
+    "memory": {"deprecation"},
     "extras": set(),
     "files": set(),
     "deprecation": set(),

@@ -149,7 +149,7 @@ export interface MixturePassport {
   readonly gain: number;
   readonly meanAge: number;
   readonly halfLife: number;
-  readonly noiseFactor: number;
+  readonly varianceFactor: number;
   readonly newestWeight: number;
   readonly firstWeight: number;
 }
@@ -173,10 +173,10 @@ export function mixturePassport(mixture: Mixture, k: number, isEqual = false): M
       break;
     }
   }
-  return { gain, meanAge: ages / gain, halfLife, noiseFactor: squares, newestWeight: w[k], firstWeight: w[0] };
+  return { gain, meanAge: ages / gain, halfLife, varianceFactor: squares, newestWeight: w[k], firstWeight: w[0] };
 }
 
-/** Gain, noise factor and weight of the first gradient at the steps 0, ..., K. */
+/** Gain, variance factor and weight of the first gradient at the steps 0, ..., K. */
 export interface Histories {
   readonly gain: Float64Array;
   readonly noise: Float64Array;
@@ -185,7 +185,7 @@ export interface Histories {
 
 /**
  * Step by step, without the weights of all steps: with the sums P_il = sum_j w_i(j,k) w_l(j,k) of two memories,
- * P' = b_i b_l P + f_i f_l, and the noise factor is the sum of gain_i gain_l P_il.
+ * P' = b_i b_l P + f_i f_l, and the variance factor is the sum of gain_i gain_l P_il.
  */
 export function histories(mixture: Mixture, steps: number, isEqual = false): Histories {
   const memories = [...mixture.buffers, instantaneous()];

@@ -185,7 +185,7 @@ class Mixture:
             gain                     3.81881
             mean age                 82.0153 steps
             half-life                47 steps
-            noise factor             1.07849
+            variance factor          1.07849
             newest weight            1.02237
             first gradient's weight  1.09647e-19
         """

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from memgrad.deprecation import renamed
+
 Progress = Callable[[int, int], None]
 
 
@@ -92,7 +94,7 @@ class MixturePassport:
         gain: $\Gamma_k = \sum_j W(j,k)$, by which a constant gradient is multiplied.
         mean_age: $\sum_j W(j,k)\,(k-j)/\Gamma_k$, in steps.
         half_life: The smallest age $a$ such that the gradients older than $a$ steps weigh at most $\Gamma_k/2$.
-        noise_factor: $\sum_j W(j,k)^2$, by which the variance of independent gradient noise is multiplied.
+        variance_factor: $\sum_j W(j,k)^2$, by which the variance of independent gradient noise is multiplied.
         newest_weight: $W(k,k)$.
         first_weight: $W(0,k)$, what is left of the first gradient.
 
@@ -108,9 +110,11 @@ class MixturePassport:
     gain: float
     mean_age: float
     half_life: int
-    noise_factor: float
+    variance_factor: float
     newest_weight: float
     first_weight: float
+
+    noise_factor = renamed("noise_factor", "variance_factor")
 
     def to_dict(self) -> dict[str, str | int | float]:
         """The passport as plain data."""
@@ -124,7 +128,7 @@ class MixturePassport:
             ("gain", f"{self.gain:.6g}"),
             ("mean age", f"{self.mean_age:.6g} steps"),
             ("half-life", f"{self.half_life} steps"),
-            ("noise factor", f"{self.noise_factor:.6g}"),
+            ("variance factor", f"{self.variance_factor:.6g}"),
             ("newest weight", f"{self.newest_weight:.6g}"),
             ("first gradient's weight", f"{self.first_weight:.6g}"),
         ]

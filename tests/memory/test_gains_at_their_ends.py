@@ -97,7 +97,7 @@ def test_the_passport_of_a_mixture_prints_every_number_beside_its_name() -> None
         "gain                     2",
         "mean age                 1.5 steps",
         "half-life                1 steps",
-        "noise factor             1",
+        "variance factor          1",
         "newest weight            0.5",
         "first gradient's weight  0.5",
     ]

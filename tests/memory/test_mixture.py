@@ -204,7 +204,9 @@ def test_the_passport_is_that_of_the_weights(scale: float, beta: float, k: int, 
     age = np.arange(k, -1, -1)
     assert passport.gain == pytest.approx(w.sum(), rel=1e-12)
     assert passport.mean_age == pytest.approx(w @ age / w.sum(), rel=1e-9, abs=1e-12)
-    assert passport.noise_factor == pytest.approx(w @ w, rel=1e-12)
+    assert passport.variance_factor == pytest.approx(w @ w, rel=1e-12)
+    with pytest.warns(DeprecationWarning, match=r"noise_factor is deprecated; use variance_factor\.$"):
+        assert passport.noise_factor == passport.variance_factor
     assert passport.newest_weight == pytest.approx(w[-1], rel=1e-12)
     assert passport.first_weight == pytest.approx(w[0], rel=1e-9)
     older = [w[: k - a].sum() for a in range(k + 1)]
@@ -232,7 +234,7 @@ def test_a_long_past_is_summed_as_the_weights_are(text: str, k: int) -> None:
     older = np.cumsum(w)[::-1][1:]  # entry a: the weight of all gradients older than a steps
     assert passport.gain == pytest.approx(w.sum(), rel=1e-9)
     assert passport.mean_age == pytest.approx(older.sum() / w.sum(), rel=1e-9)
-    assert passport.noise_factor == pytest.approx(w @ w, rel=1e-9)
+    assert passport.variance_factor == pytest.approx(w @ w, rel=1e-9)
     assert passport.newest_weight == pytest.approx(w[-1], rel=1e-12)
     assert passport.first_weight == pytest.approx(w[0], rel=1e-9, abs=1e-300)
     assert passport.half_life == np.argmax(older <= (0.5 + 1e-11) * w.sum())
@@ -253,7 +255,7 @@ def test_adanas_mixture_has_a_passport_at_any_step(k: int) -> None:
         squares += differences[0] * math.comb(k + 1, i + 1)
         differences = [after - before for before, after in pairwise(differences)]
     poly = float(Fraction(64 * squares, math.prod(range(k + 1, k + 9)) ** 2))
-    assert passport.noise_factor - 1 == pytest.approx(2 * gain * 8 / (k + 8) + gain**2 * poly, rel=1e-9, abs=1e-15)
+    assert passport.variance_factor - 1 == pytest.approx(2 * gain * 8 / (k + 8) + gain**2 * poly, rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("k", [10**6, 10**9, 10**12])
@@ -262,7 +264,7 @@ def test_two_degrees_at_once_have_their_closed_form_at_any_step(k: int) -> None:
     passport = Mixture.parse("poly:1 + poly:2").passport(k)
     assert passport.mean_age == pytest.approx((k / 2 + k / 3) / 2, rel=1e-12)
     squares = 1 / (k + 1) + 2 / (k + 1) + 2 * (2 * k + 3) / (3 * (k + 1) * (k + 2))
-    assert passport.noise_factor == pytest.approx(squares, rel=1e-11)
+    assert passport.variance_factor == pytest.approx(squares, rel=1e-11)
     assert passport.first_weight == pytest.approx(1 / (k + 1) + 2 / ((k + 1) * (k + 2)), rel=1e-11)
 
     def reached(age: int) -> bool:  # n/(k+1) + n(n+1)/((k+1)(k+2)) <= 1 for the n = k - age gradients that are older
@@ -278,7 +280,7 @@ def test_a_part_that_forgets_leaves_the_rest_to_the_panels() -> None:
     k = 10**9
     passport = Mixture.parse("exp:0.5 + poly:2").passport(k)
     assert passport.mean_age == pytest.approx((1 + k / 3) / 2, rel=1e-9)
-    assert passport.noise_factor == pytest.approx(1 / 3 + 4 / (3 * k) + 4 / k, rel=1e-12)
+    assert passport.variance_factor == pytest.approx(1 / 3 + 4 / (3 * k) + 4 / k, rel=1e-12)
     assert passport.half_life == 24  # the first with 2^-n <= 2n/k, n = age + 1: what is left and what poly:2 has lost
 
 
@@ -291,7 +293,7 @@ def test_decays_in_code_say_what_the_walk_of_a_mixture_would_take() -> None:
 
 def test_a_mixture_without_gain_at_a_step_has_a_passport() -> None:
     passport = Mixture((Part(Gain.of(lambda k: 0.0 * k), Polynomial(2)),)).passport(10**6)
-    assert (passport.gain, passport.mean_age, passport.half_life, passport.noise_factor) == (0, 0, 0, 0)
+    assert (passport.gain, passport.mean_age, passport.half_life, passport.variance_factor) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])

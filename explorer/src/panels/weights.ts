@@ -22,12 +22,12 @@ import { canvasOf, drawNow, find, labelEnds, place, placeNamed, readSteps, write
 
 const CAPTIONS: Readonly<Record<History, string>> = {
   gain: "The gain: the sum of all weights, by which a constant slope is multiplied.",
-  noise: "The noise factor: the sum of the squared weights, by which the variance of errors is multiplied.",
+  noise: "The variance factor: the sum of the squared weights, by which the variance of errors is multiplied.",
   first: "The weight that is left of the first gradient. Straight lines are powers of k.",
 };
 const AXES: Readonly<Record<History, string>> = {
   gain: "gain Γₖ = Σ w(j, k)",
-  noise: "noise factor Σ w(j, k)²",
+  noise: "variance factor Σ w(j, k)²",
   first: "weight of the first gradient, w(0, k)",
 };
 
@@ -37,7 +37,7 @@ const TERMS: Readonly<Record<string, readonly [string, string]>> = {
   meanAge: ["mean age", "How old the gradients in the step are on average, each counted by its weight."],
   halfLife: ["half-life", "The smallest age such that all older gradients together hold at most half of the weight."],
   noise: [
-    "noise factor",
+    "variance factor",
     "The sum of the squared weights: by how much the variance of independent errors is multiplied.",
   ],
   samples: ["effective samples", "How many equally weighted gradients would average the noise as well."],
@@ -96,11 +96,11 @@ export class WeightsPanel implements Panel {
   summary(): string {
     const { state } = this.#store;
     if (state.panel !== "weights") return "";
-    const { gain, meanAge, halfLife, noiseFactor } = mixturePassportOf(state);
+    const { gain, meanAge, halfLife, varianceFactor } = mixturePassportOf(state);
     const name = state.memory.includes("draw:") ? "drawn by hand" : state.memory;
     return (
       `Memory ${name} at step ${state.k}: gain ${short(gain)}, mean age ${short(meanAge)} steps, ` +
-      `half-life ${halfLife} steps, noise factor ${short(noiseFactor)}.`
+      `half-life ${halfLife} steps, variance factor ${short(varianceFactor)}.`
     );
   }
 
@@ -155,9 +155,9 @@ export class WeightsPanel implements Panel {
     const { k, steps } = state;
     const mixture = mixtureOfState(state);
     const w = weightsOf(state);
-    const { gain, meanAge, noiseFactor } = mixturePassportOf(state);
+    const { gain, meanAge, varianceFactor } = mixturePassportOf(state);
     const amplifies = Math.abs(gain - 1) > 1e-9;
-    // Beside the noise factor stand its summands: the squares.
+    // Beside the variance factor stand its summands: the squares.
     const isSquared = state.history === "noise";
     const bars = isSquared ? w.map((weight) => weight * weight) : w;
     const largest = bars.reduce((a, b) => Math.max(a, b), 0);
@@ -172,7 +172,7 @@ export class WeightsPanel implements Panel {
     const mean = x(k - meanAge);
     plot.line(2, (i) => [mean, i === 0 ? plot.top + 14 : plot.bottom], { color: "--ink", width: 1.25 });
     plot.label(`mean age ${short(meanAge)}`, mean, plot.top + 5, "--ink", "center");
-    plot.label(`sum ${short(isSquared ? noiseFactor : gain)}`, plot.left + 6, plot.top + 5);
+    plot.label(`sum ${short(isSquared ? varianceFactor : gain)}`, plot.left + 6, plot.top + 5);
     if (state.history === "first") {
       plot.label(`first ${short(w[0])}`, x(0) + 8, y(w[0]) - 16);
       plot.arrow(x(0) + 14, y(w[0]) - 11, -11, 9, "--ink", 1.25);
@@ -274,7 +274,7 @@ export class WeightsPanel implements Panel {
       ["gain", short(of.gain)],
       ["meanAge", `${short(of.meanAge)} steps`],
       ["halfLife", `${of.halfLife} steps`],
-      ["noise", short(of.noiseFactor)],
+      ["noise", short(of.varianceFactor)],
       ["newest", short(of.newestWeight)],
       ["first", short(of.firstWeight)],
     ];
