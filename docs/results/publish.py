@@ -215,7 +215,19 @@ def table(board: Mapping[str, Any]) -> str:
         findings = [*each.findings, *[None] * (len(each.numbers) - len(each.findings))]
         rows += [f"- {_written(*pair)}" for pair in zip(each.numbers, findings, strict=True)]
         rows += ["", "</details>"]
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, "", *costs(board)]) + "\n"
+
+
+def costs(board: Mapping[str, Any]) -> list[str]:
+    """What each experiment took, as the lines of a table."""
+    experiments = board["experiments"]
+    lines = ["| experiment | examples | steps | runs | core-hours |", "|---|---|---|---|---|"]
+    for name, made in experiments.items():
+        spec = made["spec"]
+        examples = f"{spec['examples']:,}" if "examples" in spec else "all"
+        lines.append(f"| {name} | {examples} | {spec['steps']:,} | {made['runs']} | {made['core_hours']:.2f} |")
+    runs, hours = (sum(made[key] for made in experiments.values()) for key in ("runs", "core_hours"))
+    return [*lines, f"| all | | | {runs} | {hours:.1f} |"]
 
 
 def readme_cells(board: Mapping[str, Any]) -> dict[str, str]:

@@ -127,6 +127,15 @@ def test_the_numbers_of_the_readme_are_those_of_the_verdicts(publish: ModuleType
     }
 
 
+def test_what_it_took_is_said_and_added_up(publish: ModuleType, board: dict[str, Any]) -> None:
+    *_, last = publish.costs(board)
+    runs, hours = (text.strip() for text in last.strip("|").split("|")[3:])
+    made = board["experiments"].values()
+    assert (int(runs), float(hours)) == (sum(e["runs"] for e in made), round(sum(e["core_hours"] for e in made), 1))
+    page = re.sub(r"\s+", " ", (ROOT / "docs" / "results.md").read_text(encoding="utf-8"))
+    assert f"{int(runs):,} runs, {hours} core-hours" in page
+
+
 def test_reports_have_the_published_outcomes(publish: ModuleType, latest: dict[str, Any]) -> None:
     assert json.loads(publish.OUTCOMES.read_text(encoding="utf-8")) == publish.published_outcomes(latest)
 
