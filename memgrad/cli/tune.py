@@ -159,7 +159,7 @@ def tune(
 
     - `memgrad tune my_problem.py:problem --epochs 20 --out race.svg`
     - `memgrad tune fashion-mlp --sample --budget 30m`
-    - `memgrad tune covtype-softmax --sample --method AdamW --method "MemAdam(memory='poly:8')" --runs 100`
+    - `memgrad tune covtype-softmax --sample --method Adam --method "MemAdam(memory='poly:8')" --runs 100`
     - `memgrad tune experiment.toml --repeat tuned.toml --json`
     """
     from memgrad import figures
