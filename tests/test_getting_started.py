@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_commands_that_do_not_train_work_and_show_what_is_said(folder: Path) -> None:
     shown = {command: memgrad(command) for command in COMMANDS if not command.startswith(("run", "compare"))}
     assert "333.333 steps" in shown["passport poly:2 exp:0.9 --at 1000"]
-    assert "80 of 80 runs" in shown["plan first.toml"]
+    assert "105 of 105 runs" in shown["plan first.toml"]
     assert (folder / "cloud.png").exists()
     assert (folder / "mine.toml").exists()
 
