@@ -6,8 +6,8 @@ r"""Run-steps per second of the experiment engine beside plain eager torch, one 
 
 A run-step is one step of one run. Plain torch is what one writes by hand: a model, a torch.optim.SGD with momentum, a
 minibatch by indexing, backward, step. The engine trains a stack of runs of several methods, or one run with MemSGD
-where stacking does not pay. Complete data sets are used (memgrad data get covtype mnist fashion-mnist cifar-10 sotu). That both do the same is checked first:
-the engine's SGD with momentum must reach plain torch's loss.
+where stacking does not pay. Complete data sets are used (memgrad data get covtype mnist fashion-mnist cifar-10 sotu).
+That both do the same is checked first: the engine's SGD with momentum must reach plain torch's loss.
 
 One core: the process is held to it, both take turns, and time is the processor's. Two cores: two processes with a batch
 each against one of them alone, by the wall, also in turns.

@@ -22,16 +22,17 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from memgrad.experiments.driver import known_facts, results_of
+from memgrad.experiments.driver import stored_results
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.storing.upkeep import copy_rows, merge_alike
 from memgrad.files import written_whole
+from memgrad.paper.catalogue import FIGURES as CATALOGUE
 from memgrad.paper.claims import Verdict
 from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.language.board import board as language_board
@@ -54,7 +55,7 @@ OUTCOMES = HERE.parent.parent / "memgrad" / "report" / "published.json"
 LABELS = {"covtype": "covtype", "autoencoder": "autoencoder", "mlp": "MLP", "cnn": "CNN"}
 """What the README calls the problems."""
 
-FIGURES = ("results", "gradnorm", "acc", "stepnorm", "padam", "rec", "step-sizes", "ratios")
+FIGURES = tuple(name for name, figure in CATALOGUE.items() if figure.needs)
 """The figures of training on real data; the others are drawn for the page about them."""
 
 
@@ -117,16 +118,13 @@ def publish_rows(store: Store, scale: str) -> None:
     """Copy the rows of an experiment's finished runs, and what else its verdicts need; say what is complete."""
     target = Store.open(HERE / ROWS / scale)
     for name in EXPERIMENTS:
-        spec = experiment(name, scale)
-        facts = known_facts(spec.problem_choice, store)
-        if facts is None:
+        results = stored_results(experiment(name, scale), store)
+        if results is None:
             print(f"{name}: no runs")
             continue
-        results = results_of(spec, store, facts=facts)
         copy_rows(store, target, runs=results.rows.runs)
-        missing = len(results.missing())
-        complete = not missing and len(results.methods) == len(spec.methods)
-        print(f"{name}: {len(results.rows.runs)} runs, {'complete' if complete else f'{missing} known ones missing'}")
+        missing = f"{len(results.missing())} known ones missing"
+        print(f"{name}: {len(results.rows.runs)} runs, {'complete' if results.finished else missing}")
     merge_alike(target)
     specs = {name: experiment(name, scale) for name in ("autoencoder-mini", "autoencoder-full")}
     DataFacts(DataFacts().plateau_of(specs), DataFacts().originals_of(specs)).save(target.path)
@@ -150,11 +148,13 @@ def publish_scoreboard(folder: Path, parser: argparse.ArgumentParser) -> None:
     texts = {
         here / "scoreboard.json": json.dumps(board, indent=1) + "\n",
         here / "scoreboard.md": table(board),
-        OUTCOMES: json.dumps(published_outcomes(board), indent=1) + "\n",
     }
     for path, text in texts.items():
         with written_whole(path) as unfinished:
             unfinished.write_text(text, encoding="utf-8")
+    *_, latest = published_boards().values()
+    with written_whole(OUTCOMES) as unfinished:
+        unfinished.write_text(json.dumps(published_outcomes(latest), indent=1) + "\n", encoding="utf-8")
     for name, picture in pictures.items():
         with written_whole(here / f"{name}.png") as unfinished:
             picture.save(unfinished, format="png", optimize=True)
@@ -182,9 +182,13 @@ def _cost(made: Mapping[str, Any]) -> dict[str, Any]:
         "runs": made["runs"],
         "core_hours": round(sum(each["cpu_seconds"] for each in abouts) / 3600, 3),
         "commits": sorted({each["commit"] for each in abouts if each["commit"]}),
-        "versions": abouts[0]["versions"],
-        "machine": _machine(abouts[0]["machine"]),
+        "versions": _distinct(each["versions"] for each in abouts),
+        "machines": _distinct(_machine(each["machine"]) for each in abouts),
     }
+
+
+def _distinct(parts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [*{json.dumps(each, sort_keys=True): each for each in parts}.values()]
 
 
 def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,7 +258,8 @@ def readme_cells(board: Mapping[str, Any]) -> dict[str, str]:
     def loss(name: str) -> str:
         if name.startswith("covtype"):
             return f"{numbers[f'loss p=2 / SGD, {name} at 100%'].value:.3f}"
-        return f"{numbers[f'final loss MemSGD p=2 / SGD, {name}'].value:.2f}"
+        found = numbers[f"final loss MemSGD p=2 / SGD, {name}"]
+        return f"{found.value:.2f}" if found.has_interval else "a run diverged"
 
     def step_sizes(name: str) -> str:
         [found] = filter(
@@ -285,6 +290,8 @@ def readme_cells(board: Mapping[str, Any]) -> dict[str, str]:
 def _written(number: Estimate, finding: Finding | None) -> str:
     ends = "" if not number.has_interval else f" [{_digits(number.low)}, {_digits(number.high)}]"
     text = f"{number.name} = {_digits(number.value)}{ends}"
+    if finding is not None and " / " in number.name and number.value == 0:
+        text += " (a run of the reference diverged)"
     if finding is None:
         return text
     tests = "" if math.isnan(finding.p_for) else f", p = {finding.p_for:.2g} for, {finding.p_against:.2g} against"

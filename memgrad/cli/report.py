@@ -57,5 +57,5 @@ def report(
         )
     path = write_report(found, kept, out / "report.html")
     for name, reason in found.skipped.items():
-        typer.echo(f"left out {name}: {reason}.", err=True)
+        typer.echo(f"left out {name}: {reason.rstrip('.')}.", err=True)
     typer.echo(f"The report is {path.resolve()}")

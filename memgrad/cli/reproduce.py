@@ -179,7 +179,7 @@ def _show(found: Reproduction, out: Path) -> None:
         for part in (_title(found), "", board, _tally(asked)):
             console.print(part)
     for name, reason in found.skipped.items():
-        typer.echo(f"skipped {name}: {reason}.".replace("..", "."), err=True)
+        typer.echo(f"skipped {name}: {reason.rstrip('.')}.", err=True)
     typer.echo(
         f"{len(found.figures)} figures and {len(found.verdicts)} verdicts in {out}, {found.trained} of {found.runs} "
         f"runs trained now, {duration(found.seconds)}."

@@ -82,8 +82,8 @@ def _draw(axes: Axes, panel: Mapping[str, Estimate], methods: Sequence[str]) -> 
                     axes.plot([edge], [y], mark, color=color, markersize=3.5, clip_on=False, zorder=3)
         if 0 < found.value < float("inf"):
             axes.plot([found.value], [y], look["marker"], color=color, markersize=5)
-        else:  # a run diverged: of the method, or of the reference
-            side = 0.98 if found.value > 0 else 0.02
+        else:  # a run diverged: of the method, of the reference, or of both
+            side = 0.98 if found.value > 0 else 0.02 if found.value == 0 else 0.5
             axes.plot([side], [y], "x", color=ALARM, markersize=5, transform=axes.get_yaxis_transform())
     log_ticks(axes.xaxis, 3)
     axes.set_yticks(range(len(methods)), methods)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from memgrad.files import written_whole
 
@@ -80,18 +80,31 @@ def mark_diverged(axes: Axes, x: Any, color: str) -> None:
 def log_ticks(axis: Axis, count: int) -> None:
     """Readable ticks on a logarithmic axis: plain numbers if it spans less than two decades, else powers of ten.
 
+    Over less than two decades they are 1, 2 and 5 times powers of ten, or more of them if these are fewer than three
+    within the axis, or evenly spaced if it is short.
+
     Example:
         >>> axes = Figure().subplots()
-        >>> _ = axes.set(yscale="log", ylim=(0.7, 2.3))
+        >>> _ = axes.set(yscale="log", ylim=(92, 544))
         >>> log_ticks(axes.yaxis, 4)
-        >>> [label.get_text() for label in axes.get_yticklabels()]
-        ['0.5', '1', '1.5', '2', '2.5']
+        >>> [f"{tick:g}" for tick in axes.get_yticks() if 92 <= tick <= 544]
+        ['100', '200', '500']
+        >>> _ = axes.set_ylim(0.67, 2.0)
+        >>> log_ticks(axes.yaxis, 4)
+        >>> [f"{tick:g}" for tick in axes.get_yticks() if 0.67 <= tick <= 2.0]
+        ['0.7', '1', '1.5', '2']
     """
     low, high = axis.get_view_interval()
     if high >= 100 * low:
         axis.set_minor_formatter(NullFormatter())
         return
-    few = MaxNLocator(count, steps=[1, 2, 5, 10]) if high < 10 * low else LogLocator(subs=(1.0, 2.0, 5.0))
+    few: Locator = MaxNLocator(count, steps=[1, 2, 5, 10])
+    for digits in ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)):
+        between = LogLocator(subs=digits)
+        ticks = between.tick_values(low, high)
+        if sum(low <= tick <= high for tick in ticks) >= 3:
+            few = between
+            break
     axis.set_major_locator(few)
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_locator(NullLocator())

@@ -137,6 +137,8 @@ def _draw(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]],
         if over_step_sizes:
             style |= {"markevery": None, "markerfacecolor": "white"}
         axes.plot(band.x, band.mean, label=label, **style)
+        if not over_step_sizes:
+            _mark_end(axes, band, style["color"])
         if band.marked is not None:
             here = band.x == band.marked
             axes.plot(band.x[here], band.mean[here], style["marker"], color=style["color"], markersize=6)
@@ -191,6 +193,13 @@ def _intervals(
                 x = band.x[known][cut & seen]
                 axes.plot(x, np.full(len(x), edge), mark, color=color, markersize=3, clip_on=False, zorder=3)
     axes.set_ylim(bottom, top)
+
+
+def _mark_end(axes: Axes, band: Band, color: str) -> None:
+    """A cross at the last mean of a curve that ends early, because a run of it diverged."""
+    known = np.flatnonzero(np.isfinite(band.mean))
+    if len(known) and known[-1] < len(band.x) - 1:
+        axes.plot(band.x[known[-1]], band.mean[known[-1]], "x", color=color, markersize=5)
 
 
 def _mark_diverged(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]]) -> None:

@@ -24,7 +24,7 @@ from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Verdict
 from memgrad.paper.rules import BY_HEART, LEAST_SHARE, Case, Finding, Kind, Status, compare, decided
 from memgrad.paper.scales import Scale, tuning_of
-from memgrad.statistics import Estimate, paired_difference
+from memgrad.statistics import Estimate, interval
 
 SGD, HB = "SGD", "HB"
 LONG = ("MemSGD p=2", "MemSGD p=4")
@@ -178,8 +178,7 @@ def ratio(name: str, above: ArrayLike, below: ArrayLike) -> Estimate:
         >>> print(ratio("loss A / B", [1.0, 2.0, 4.1], [2.0, 4.0, 8.0]))
         loss A / B = 0.5041 [0.4866, 0.5223]
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return paired_difference(np.log(above), np.log(below), name=name).exp()
+    return interval(log_ratio(above, below), name=name).exp()
 
 
 def regime_of(results: Results, experiment: str) -> tuple[str, bool]:

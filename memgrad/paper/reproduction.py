@@ -27,7 +27,8 @@ from memgrad.paper.figures import draw
 from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.pieces import make_pieces, pieces_of, save_picture
 from memgrad.paper.progress import Countdown
-from memgrad.paper.scales import Scale, experiment, in_training_order, known, scales
+from memgrad.paper.scales import EXPERIMENTS, Scale, experiment, in_training_order, known, scales
+from memgrad.paper.training_figures import NoPicturesError
 from memgrad.paper.verdicts import JUDGES, NAMES, chosen, needed, needs_of
 from memgrad.problems.datasets import DatasetUnavailable
 
@@ -213,7 +214,7 @@ class _Reproducing:
             self._wanted,
             {name: self._figures[name] for name in FIGURES if name in self._figures},
             tuple(self._verdicts[name] for name in JUDGES if name in self._verdicts),
-            self._experiments,
+            {name: self._experiments[name] for name in EXPERIMENTS if name in self._experiments},
             self._skipped,
             self._interrupted,
             time.monotonic() - began,
@@ -306,7 +307,7 @@ class _Reproducing:
                 continue
             try:
                 self._from_rows(name, evidence, self._key(needs))
-            except (DatasetUnavailable, LookupError) as error:
+            except (DatasetUnavailable, NoPicturesError) as error:
                 self._skipped[name] = str(error)
 
     def _can_make(self, name: str) -> bool:

@@ -183,6 +183,7 @@ class Case:
         tested: Whether version 2 tests it; otherwise, for what compares no losses, it keeps the rule of version 1.
         regime: Why it does not speak for its data set; empty if it does.
         planned: Whether it counts as a try although it is of another regime, because that was seen only in its runs.
+        sides: By how much the two p-values were multiplied: 2 for a two-sided test.
     """
 
     number: Estimate
@@ -193,6 +194,7 @@ class Case:
     tested: bool = False
     regime: str = ""
     planned: bool = False
+    sides: tuple[int, int] = (1, 1)
 
 
 @final
@@ -205,8 +207,8 @@ class Finding:
         p_for: The corrected p-value of the test for the claim; nan where nothing is tested.
         p_against: That of the test against it.
         regime: Why it is of another regime; empty if it is not.
-        seeds: How many seeds would decide an open one, if its mean and spread stay; 0 if it is not open, or no number
-            up to `MOST_SEEDS` would.
+        seeds: How many seeds would decide an open one, if its mean and spread stay: negative if against the claim, 0 if
+            it is not open, or no number up to `MOST_SEEDS` would.
     """
 
     status: Status
@@ -246,7 +248,7 @@ def compare(kind: Kind, name: str, differences: ArrayLike, *, ratio: bool = True
     mean, error = mean_and_error(d)
     p_for, p_against = p_values(kind, mean, error, len(d))
     number = found.exp() if ratio else found
-    return Case(number, *FIRST[kind](found.exp()), float(p_for), float(p_against), tested=True)
+    return Case(number, *FIRST[kind](found.exp()), float(p_for), float(p_against), tested=True, sides=_sides(kind))
 
 
 def recompare(kind: Kind, number: Estimate, *, ratio: bool = True) -> Case:
@@ -264,7 +266,11 @@ def recompare(kind: Kind, number: Estimate, *, ratio: bool = True) -> Case:
     error = (high - low) / 2 / t_quantile(number.n)
     p_for, p_against = p_values(kind, mid, error, number.n)
     shown = number if ratio else number.exp()
-    return Case(number, *FIRST[kind](shown), float(p_for), float(p_against), tested=True)
+    return Case(number, *FIRST[kind](shown), float(p_for), float(p_against), tested=True, sides=_sides(kind))
+
+
+def _sides(kind: Kind) -> tuple[int, int]:
+    return (1, 2) if kind == "equal" else (1, 1)
 
 
 def decided(cases: Sequence[Case]) -> tuple[Finding, ...]:
@@ -289,6 +295,8 @@ def decided(cases: Sequence[Case]) -> tuple[Finding, ...]:
 def seeds_to_decide(case: Case, tries: int) -> int:
     """The number of seeds with which one of the tests would be significant, if the mean and the spread stay.
 
+    It is negative if that test is the one against the claim, and 0 if there is no such number, or a run diverged.
+
     Args:
         case: An open comparison.
         tries: The number of comparisons of its claim: the strictest of Holm's levels is asked for.
@@ -299,10 +307,14 @@ def seeds_to_decide(case: Case, tries: int) -> int:
     """
     from scipy.special import stdtrit
 
-    n, p = case.number.n, np.nanmin([case.p_for, case.p_against, 1.0])
-    if n < 2 or not 0 < p < 0.5:
+    if not case.number.has_interval:
         return 0
-    t = stdtrit(n - 1, 1 - p)
+    n = case.number.n
     counts = np.arange(n, MOST_SEEDS + 1)
-    enough = t * np.sqrt(counts / n) >= stdtrit(counts - 1, 1 - FAMILY_ERROR / tries)
-    return int(counts[enough.argmax()]) if enough.any() else 0
+    found = []
+    for sign, p, sides in ((1, case.p_for, case.sides[0]), (-1, case.p_against, case.sides[1])):
+        if 0 < p / sides < 0.5:
+            t = stdtrit(n - 1, 1 - p / sides)
+            enough = t * np.sqrt(counts / n) >= stdtrit(counts - 1, 1 - FAMILY_ERROR / tries / sides)
+            found += [sign * int(counts[enough.argmax()])] if enough.any() else []
+    return min(found, key=abs, default=0)

@@ -102,7 +102,7 @@ def share_case(found: Estimate, mean: Array, error: Array, n: int) -> Case:
     if float(error) == 0:  # no spread: the share itself, of which the border is a part
         holds = mean <= most_on_covtype if covtype else mean >= least_on_networks
         p_for, p_against = (0.0, 1.0) if holds else (1.0, 0.0)
-    return Case(found, *first, p_for=p_for, p_against=p_against, tested=True)
+    return Case(found, *first, p_for=p_for, p_against=p_against, tested=True, sides=(2, 2))
 
 
 def _could_be(results: Results, method: str, *, smaller: bool) -> bool:

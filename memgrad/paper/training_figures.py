@@ -32,7 +32,7 @@ FEWEST = 3
 MEANS = (
     f"mean over seeds and, at some places and with at least {FEWEST} seeds, its 95 % interval, of logarithms where the "
     "axis is logarithmic, "
-    "a triangle where an interval goes on beyond the panel"
+    "a triangle where an interval goes on beyond the panel, a cross where a run diverged"
 )
 
 PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
@@ -42,6 +42,10 @@ PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 
 NOT_RUN = "not run"
 """What stands in the panel of an experiment that is not complete."""
+
+
+class NoPicturesError(LookupError):
+    """The rows of an experiment have no reconstructions."""
 
 
 def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, ratios: bool = False) -> Drawing:
@@ -176,10 +180,11 @@ def _panel(
     run = any_run(results)
     few = {"gradient_norm": run.gradient_examples, "step_norm": None}.get(metric, run.loss_examples)
     seeds = f"{len(results.spec.seed_numbers)} seeds"
-    if HB_AT_SGDS in results.methods:
+    if HB_AT_SGDS in (method for _, method, _ in _shown(results)):
         seeds += f" ({HB_AT_SGDS}: {len(results.seeds(HB_AT_SGDS, results.selected_lr(SGD)))})"
-    lines = [lrs, ", ".join(filter(None, [seeds, _examples(evidence, name)]))]
-    lines += ["" if few is None else f"{'gradient' if metric == 'gradient_norm' else metric} of {few:,} examples"]
+    # Short lines: a panel is 26 letters wide.
+    measured = "" if few is None else f"{'gradient' if metric == 'gradient_norm' else metric} of {few:,}"
+    lines = [lrs, seeds, _examples(evidence, name), measured]
     below = _ratios_to_sgd(results, name, metric, table) if ratios else {}
     return TrainingPanel(title, bands, "\n".join(filter(None, lines)) if notes else "", share=share, ratios=below)
 
@@ -220,10 +225,10 @@ def _shown(results: Results) -> list[tuple[str, str, float]]:
     if HB not in best:
         return [(f"{method}, lr {lr:g}", method, lr) for method, lr in best.items()]
     shown = [(method if method != HB else "HB, best lr", method, lr) for method, lr in best.items()]
-    if HB_AT_SGDS in results.methods:
-        shown.append((HB_AT_SGDS, HB_AT_SGDS, best[SGD]))
-    elif best[SGD] in results.step_sizes(HB):
+    if best[SGD] in results.step_sizes(HB):
         shown.append((HB_AT_SGDS, HB, best[SGD]))
+    elif HB_AT_SGDS in results.methods:
+        shown.append((HB_AT_SGDS, HB_AT_SGDS, best[SGD]))
     return shown
 
 
@@ -252,7 +257,7 @@ def _pictures(results: Results, method: str, lr: float, shape: tuple[int, ...]) 
         [results.rows.series(run.digest, PIXEL.format(i, j))[1] for i, j in np.ndindex(shape[0], shape[1] * shape[2])]
     )
     if kept.size != np.prod(shape):
-        raise LookupError(
+        raise NoPicturesError(
             f"the rows of {method} have no pictures: they were made by an older version of memgrad; train again."
         )
     return kept.reshape(shape)
@@ -278,15 +283,19 @@ def _foot(evidence: Evidence, what: str = MEANS) -> dict[str, Any]:
 
 
 class _Table:
-    """The numbers behind a figure, block by block."""
+    """The numbers behind a figure, block by block; what is drawn twice is there once."""
 
     NAMES = ("experiment", "method", "lr", "metric", "step", "mean", "low", "high")
 
     def __init__(self) -> None:
         self._blocks: list[tuple[Any, ...]] = []
+        self._there: set[str] = set()
 
     def add(self, *block: Any) -> None:
-        self._blocks.append(tuple(np.broadcast_to(part, np.shape(block[-1])) for part in block))
+        what = str(block[:4])  # experiment, method, step size or sizes, metric
+        if what not in self._there:
+            self._there.add(what)
+            self._blocks.append(tuple(np.broadcast_to(part, np.shape(block[-1])) for part in block))
 
     def columns(self) -> Columns:
         if not self._blocks:  # nothing of it was measured

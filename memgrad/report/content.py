@@ -27,7 +27,7 @@ from memgrad.report.remarks import (
     texts,
     to_decide,
 )
-from memgrad.report.wording import listed, number_text
+from memgrad.report.wording import listed, number_text, sentence
 
 FIRST_NUMBERS = 4
 """The number of estimates of a verdict that are shown at once; the others unfold."""
@@ -186,7 +186,7 @@ def _claim(claim: Claim, verdict: Verdict | None, reproduction: Reproduction) ->
     return ClaimRow(
         claim,
         verdict,
-        _sentence(_why_not(claim.id, reproduction) if verdict is None else verdict.reason),
+        sentence(_why_not(claim.id, reproduction) if verdict is None else verdict.reason),
         () if verdict is None else _what_ran(verdict),
         tuple(name for name in FIGURES if name in reproduction.figures and shows(FIGURES[name], claim)),
         () if verdict is None else tuple(filter(None, [how_to_read(verdict), to_decide(verdict)])),
@@ -212,17 +212,6 @@ def _why_not(name: str, reproduction: Reproduction) -> str:
     return reproduction.skipped.get(name, stopped)
 
 
-def _sentence(text: str) -> str:
-    """A text with a capital letter and a period.
-
-    Example:
-        >>> _sentence("it was not asked for")
-        'It was not asked for.'
-    """
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if not text or text[-1] in ".!?" else ".")
-
-
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
@@ -236,7 +225,7 @@ def _figure(figure: PaperFigure, reproduction: Reproduction) -> FigurePart:
         _settings(by_ending.get(".json")),
         downloads(files),
         tuple(claim.id for claim in CLAIMS.values() if shows(figure, claim)),
-        "" if files else _sentence(_why_not(figure.name, reproduction)),
+        "" if files else sentence(_why_not(figure.name, reproduction)),
         listed([name for name in figure.needs if name not in reproduction.experiments]) if files else "",
     )
 

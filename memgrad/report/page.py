@@ -16,7 +16,7 @@ from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
 from memgrad.paper.reproduction import Reproduction
 from memgrad.report.content import FIRST_NUMBERS, MARKS, content_of
-from memgrad.report.wording import ends_text, number_text, whole_numbers
+from memgrad.report.wording import ends_text, number_text, sentence, whole_numbers
 
 
 def write_report(
@@ -60,6 +60,7 @@ def render(reproduction: Reproduction, results: Mapping[str, Results]) -> str:
         "number": number_text,
         "ends": ends_text,
         "ranges": whole_numbers,
+        "sentence": sentence,
         "kind": lambda outcome: outcome.replace(" ", "-"),  # in the names of classes, which have no spaces
     }
     page = content_of(reproduction, results)

@@ -80,11 +80,17 @@ def to_decide(verdict: Verdict) -> str:
     open_ = [each for each in verdict.findings if each.status == "open"]
     if not open_:
         return ""
-    seeds = sorted(each.seeds for each in open_ if each.seeds)
-    if not seeds and verdict.claim.id in NOT_BY_SEEDS:
+    favorable = sorted(each.seeds for each in open_ if each.seeds > 0)
+    contrary = sorted(-each.seeds for each in open_ if each.seeds < 0)
+    if not favorable + contrary and verdict.claim.id in NOT_BY_SEEDS:
         return NOT_BY_SEEDS[verdict.claim.id]
-    more = f"more seeds would decide {len(seeds)} of {len(open_)} open comparisons"
-    numbers = f": {', '.join(map(str, seeds))}" if seeds else ", because the means are too near the borders"
+    more = f"more seeds would decide {len(favorable + contrary)} of {len(open_)} open comparisons"
+    sides = [
+        f"{listed(list(map(str, seeds)))} {words}"
+        for seeds, words in ((favorable, "in its favor"), (contrary, "against it"))
+        if seeds
+    ]
+    numbers = f": {', '.join(sides)}" if sides else ", because the means are too near the borders"
     return f"If means and spreads stay, {more}{numbers}."
 
 

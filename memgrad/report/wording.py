@@ -63,3 +63,14 @@ def listed(words: Iterable[str]) -> str:
     """
     unique = list(dict.fromkeys(words))
     return " and ".join(filter(None, [", ".join(unique[:-1]), *unique[-1:]]))
+
+
+def sentence(text: str) -> str:
+    """A text with a capital letter and a period.
+
+    Example:
+        >>> sentence("it was not asked for")
+        'It was not asked for.'
+    """
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if not text or text[-1] in ".!?" else ".")

@@ -169,10 +169,10 @@ def test_the_axis_of_ratios_reaches_all_of_them_and_ends_that_are_not_too_far(
 
 
 def test_a_ratio_of_a_run_that_diverged_is_a_cross_at_its_side() -> None:
-    panel = {"SGD": Estimate(math.inf), "HB": Estimate(0.0), "MemSGD p=2": Estimate(1.1)}
+    panel = {"SGD": Estimate(math.inf), "HB": Estimate(0.0), "p": Estimate(math.nan), "MemSGD p=2": Estimate(1.1)}
     axes = figures.ratios({"": {"": panel}}, xlabel="ratio").axes[0]
-    assert marks(axes, "x") == [(0.98, 0), (0.02, 1)]
-    assert marks(axes, "^") == [(1.1, 2)]
+    assert marks(axes, "x") == [(0.98, 0), (0.02, 1), (0.5, 2)]  # of the method, of the reference, of both
+    assert marks(axes, "^") == [(1.1, 3)]
 
 
 # --- training --------------------------------------------------------------------------------------------------------

@@ -122,10 +122,26 @@ def test_the_seeds_that_would_decide_are_the_first_that_do(kind: Kind, tries: in
     d = np.array([-0.1, -0.01, 0.02, -0.09])
     mean, spread = d.mean(), d.std(ddof=1)
     needed = next(n for n in range(4, 1001) if stats.t.sf(abs(mean) / spread * math.sqrt(n), n - 1) <= 0.05 / tries)
-    case = compare(kind, "", d)
-    assert seeds_to_decide(case, tries) == needed
+    case, sign = compare(kind, "", d), 1 if kind == "less" else -1  # negative: against the claim
+    assert seeds_to_decide(case, tries) == sign * needed
     finding = decided([case] + [case_of(0.9, 0.9)] * (tries - 1))[0]
-    assert finding.seeds == (needed if needed > 4 else 0)
+    assert finding.seeds == (sign * needed if needed > 4 else 0)
+
+
+@pytest.mark.parametrize("tries", [1, 4, 12])
+def test_the_seeds_of_two_sided_tests_are_the_first_that_decide(tries: int) -> None:
+    """A share against its border, and a ratio outside the margin of equality: their p-values are doubled."""
+    shares = np.array([0.95, 0.88, 0.93, 0.96, 0.91])
+    error = shares.std(ddof=1) / math.sqrt(5)
+    found = share_case(Estimate(0.0, -1.0, 1.0, name="share, mlp-mini", n=5), shares.mean(), error, 5)
+    ratios = np.log([1.3, 1.05, 1.25, 1.1, 1.4])
+    for case, sign, mean, spread in (
+        (found, 1, shares.mean() - 0.9, shares.std(ddof=1)),
+        (compare("equal", "", ratios), -1, ratios.mean() - math.log(1.1), ratios.std(ddof=1)),
+    ):
+        level = 0.05 / tries / 2
+        needed = next(n for n in range(5, 1001) if stats.t.sf(mean / spread * math.sqrt(n), n - 1) <= level)
+        assert seeds_to_decide(case, tries) == sign * needed
 
 
 def test_no_number_of_seeds_is_asked_for_where_none_would_do() -> None:
@@ -134,6 +150,7 @@ def test_no_number_of_seeds_is_asked_for_where_none_would_do() -> None:
     assert seeds_to_decide(compare("less", "", [-1.0]), 1) == 0
     assert seeds_to_decide(case_of(0.5, 0.5), 1) == 0
     assert seeds_to_decide(case_of(0.0, 1.0), 1) == 0
+    assert seeds_to_decide(compare("less", "", [-0.1, -0.2, math.inf]), 1) == 0  # a run diverged
 
 
 def test_a_finding_is_plain_data_and_back() -> None:

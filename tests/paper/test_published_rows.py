@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memgrad.experiments.driver import known_facts, results_of
+from memgrad.experiments.driver import results_of, stored_results
 from memgrad.experiments.results import Results
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.storing.upkeep import copy_rows
@@ -25,17 +25,10 @@ LARGEST = 4_000_000
 """The bytes that the rows of a scale may take in the repository."""
 
 
-def complete(store: Store, scale: str) -> dict[str, Results]:
-    """The experiments all of whose runs are there."""
-    found = {}
-    for name in EXPERIMENTS:
-        spec = experiment(name, scale)
-        facts = known_facts(spec.problem_choice, store)
-        if facts is not None:
-            results = results_of(spec, store, facts=facts)
-            if not results.missing() and len(results.methods) == len(spec.methods):
-                found[name] = results
-    return found
+def stored(store: Store, scale: str) -> dict[str, Results]:
+    """The experiments of which there are runs."""
+    found = {name: stored_results(experiment(name, scale), store) for name in EXPERIMENTS}
+    return {name: results for name, results in found.items() if results is not None}
 
 
 @pytest.mark.parametrize("scale", published_scales(FOLDER))
@@ -43,19 +36,14 @@ def test_published_rows_are_small_and_those_of_their_scale(scale: str) -> None:
     store = published_store(FOLDER, scale)
     assert not store.damaged
     assert sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file()) < LARGEST
-    planned: set[str] = set()
-    for name in EXPERIMENTS:
-        spec = experiment(name, scale)
-        facts = known_facts(spec.problem_choice, store)
-        if facts is not None:
-            planned |= set(results_of(spec, store, facts=facts).rows.runs)
+    planned = {digest for results in stored(store, scale).values() for digest in results.rows.runs}
     assert set(store.digests()) <= planned
 
 
 @pytest.mark.parametrize("scale", published_scales(FOLDER))
 def test_every_verdict_that_was_published_follows_from_the_rows(scale: str) -> None:
     store, board = published_store(FOLDER, scale), FOLDER / scale / "scoreboard.json"
-    results = complete(store, scale)
+    results = {name: each for name, each in stored(store, scale).items() if each.finished}
     data = DataFacts.read(store.path)
     evidence = Evidence(
         scales()[scale],
@@ -70,13 +58,20 @@ def test_every_verdict_that_was_published_follows_from_the_rows(scale: str) -> N
     }
     for verdict in now.values():
         assert verdict.first is not None
-    published = json.loads(board.read_text(encoding="utf-8"))["verdicts"] if board.exists() else []
-    for each in published:
-        if each["id"] in now:
-            # As JSON has it: a number that is not finite is None there.
-            found, expected = (Verdict.from_dict(data) for data in (json_ready(now[each["id"]].to_dict()), each))
-            assert (found.outcome, found.reason) == (expected.outcome, expected.reason)
-            assert list(map(str, found.numbers)) == list(map(str, expected.numbers))
+    if not board.exists():
+        return
+    published = {each["id"]: each for each in json.loads(board.read_text(encoding="utf-8"))["verdicts"]}
+    assert list(now) == [name for name in published if JUDGES[name].needs]
+    for name, verdict in now.items():
+        # As JSON has it: a number that is not finite is None there.
+        found, expected = (Verdict.from_dict(data) for data in (json_ready(verdict.to_dict()), published[name]))
+        assert (found.outcome, found.reason, found.first) == (expected.outcome, expected.reason, expected.first)
+        assert list(map(str, found.numbers)) == list(map(str, expected.numbers))
+        assert [(each.status, each.regime) for each in found.findings] == [
+            (each.status, each.regime) for each in expected.findings
+        ]
+        for mine, other in zip(found.findings, expected.findings, strict=True):
+            assert (mine.p_for, mine.p_against) == pytest.approx((other.p_for, other.p_against), rel=1e-6, nan_ok=True)
 
 
 def test_copied_rows_are_not_trained_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from known_results import REHEARSAL, evidence_of, results_of, usual_loss
 from matplotlib.figure import Figure
 from scipy import stats
 
+from memgrad.experiments.driver import stored_results
 from memgrad.figures import TrainingPanel
 from memgrad.paper import figures, training_figures
 from memgrad.paper.catalogue import FIGURES
 from memgrad.paper.evidence import Evidence
+from memgrad.paper.published import published_store
+from memgrad.paper.scales import EXPERIMENTS, POLYADAM, experiment, scales
 from memgrad.paper.verdicts import JUDGES
 from memgrad.statistics import Estimate
 
@@ -110,13 +114,14 @@ def test_a_panel_says_what_was_measured_on_few_examples(monkeypatch: pytest.Monk
     whole = evidence_of(names=["mlp-mini", "mlp-full"])
     shown = Shown(monkeypatch, "training_curves")
     for sample, said in (
-        ({"sample": True}, "4 seeds, 60,000 examples"),
-        ({"examples": 60_000}, "4 seeds, 60,000 examples"),
+        ({"sample": True}, ["4 seeds", "60,000 examples"]),
+        ({"examples": 60_000}, ["4 seeds", "60,000 examples"]),
+        ({}, ["4 seeds"]),
     ):
         for each in whole.results.values():
             each.spec = each.spec.model_copy(update={"sample": False, "examples": None} | sample)
         training_figures.gradient_norm(whole)
-        assert shown.panels["mini batch: FashionMNIST MLP"].note.splitlines()[1] == said
+        assert shown.panels["mini batch: FashionMNIST MLP"].note.splitlines()[1:] == said
 
 
 def test_a_metric_that_was_not_measured_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,3 +250,58 @@ def test_panels_of_experiments_that_are_not_complete_say_so(figure: str, evidenc
 def test_claims_are_not_decided_from_a_part_of_their_experiments(evidence: Evidence) -> None:
     with pytest.raises(KeyError, match="covtype-full"):
         JUDGES["R1"].decide(evidence.only(["covtype-mini"]))
+
+
+# --- from published rows, with step sizes that were tuned on other seeds ---------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def published() -> Evidence:
+    """The complete experiments of the scale workstation."""
+    store = published_store(Path(__file__).parents[2] / "docs" / "results", "workstation")
+    found = {name: stored_results(experiment(name, "workstation"), store) for name in EXPERIMENTS}
+    whole = {name: each for name, each in found.items() if each is not None and each.finished}
+    absent = tuple(name for name in EXPERIMENTS if name not in whole and name != POLYADAM)
+    return Evidence(scales()["workstation"], whole, lambda: 0.0, lambda: np.zeros(0), absent)
+
+
+def of_problems(evidence: Evidence, *, accuracy: bool = False) -> Evidence:
+    names = [name for name in EXPERIMENTS if name != POLYADAM and not (accuracy and name.startswith("autoencoder"))]
+    return evidence.available(names)
+
+
+def test_heavy_ball_at_sgds_step_size_is_its_own_curve_where_they_are_equal(published: Evidence) -> None:
+    last = {name: training_figures._shown(published[name])[-1] for name in ("mlp-full", "cnn-mini")}
+    assert last == {"mlp-full": ("HB, SGD's lr", "HB", 0.1), "cnn-mini": ("HB, SGD's lr", "HB, SGD's lr", 0.1)}
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["loss", "accuracy", *(pytest.param(each, marks=pytest.mark.slow) for each in ("gradient_norm", "step_norm"))],
+)
+def test_titles_stand_beside_each_other_and_numbers_are_there_once(metric: str, published: Evidence) -> None:
+    draw = {"loss": training_figures.loss, "accuracy": training_figures.accuracy}.get(
+        metric, getattr(training_figures, metric)
+    )
+    figure, columns = draw(of_problems(published, accuracy=metric == "accuracy"))
+    rows = list(
+        zip(*(columns[name].tolist() for name in ("experiment", "method", "lr", "metric", "step")), strict=True)
+    )
+    assert len(set(rows)) == len(rows)
+    figure.draw_without_rendering()
+    extents = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
+    assert len(extents) == (6 if metric == "accuracy" else 8)
+    for extent in extents:
+        assert extent.x0 >= 0
+        assert extent.x1 <= figure.bbox.x1
+        assert sum(extent.overlaps(other) for other in extents) == 1  # itself
+
+
+def test_a_curve_that_ends_early_ends_in_a_cross() -> None:
+    gone = lambda name, method, lr, seed: method == "MemSGD p=2" and seed == 0  # noqa: E731
+    evidence = evidence_of(names=["mlp-mini", "mlp-full"], diverged=gone)
+    figure, _ = training_figures.gradient_norm(evidence)
+    crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
+    assert len(crosses) == 2
+    whole, _ = training_figures.gradient_norm(evidence_of(names=["mlp-mini", "mlp-full"]))
+    assert not [line for axes in whole.axes for line in axes.lines if line.get_marker() == "x"]

@@ -13,7 +13,7 @@ from memgrad.paper.claims import Verdict
 from memgrad.paper.reproduction import Made, Reproduction
 from memgrad.paper.scales import GRID
 from memgrad.paper.verdicts import CLAIMS
-from memgrad.report import content, methods
+from memgrad.report import content, methods, wording
 from memgrad.report.wording import number_text
 from memgrad.statistics import Estimate
 
@@ -58,7 +58,7 @@ def test_published_outcomes_stand_beside_claims_on_data_that_are_not_decided(
     ("text", "sentence"), [(" it is so", "It is so."), ("Is it?", "Is it?"), ("stop!", "Stop!"), ("", ""), ("x.", "X.")]
 )
 def test_a_reason_becomes_a_sentence(text: str, sentence: str) -> None:
-    assert content._sentence(text) == sentence
+    assert wording.sentence(text) == sentence
 
 
 def test_settings_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:

@@ -36,13 +36,15 @@ def test_a_claim_of_our_own_is_counted_apart_where_it_was_run(own: str, said: st
 def test_open_comparisons_say_how_many_seeds_would_decide_them() -> None:
     findings = (Finding("open", 0.2, 0.9, seeds=12), Finding("open", 1.0, 1.0), Finding("supported", 0.01, 1.0))
     text = to_decide(verdict("R3", findings=findings))
-    assert text == "If means and spreads stay, more seeds would decide 1 of 2 open comparisons: 12."
+    assert text == "If means and spreads stay, more seeds would decide 1 of 2 open comparisons: 12 in its favor."
     two = (Finding("open", seeds=40), Finding("open", seeds=12), Finding("contradicted", seeds=5))
-    assert to_decide(verdict("R3", findings=two)).endswith("decide 2 of 2 open comparisons: 12, 40.")
+    assert to_decide(verdict("R3", findings=two)).endswith("decide 2 of 2 open comparisons: 12 and 40 in its favor.")
+    contrary = (*two, Finding("open", seeds=-7))
+    assert to_decide(verdict("R3", findings=contrary)).endswith("comparisons: 12 and 40 in its favor, 7 against it.")
     assert "too near the borders" in to_decide(verdict("R3", findings=findings[1:]))
     assert to_decide(verdict("R4", findings=findings[1:])).endswith("more step sizes would decide it.")
     assert to_decide(verdict("R9", findings=findings[1:])).endswith("more steps would decide it.")
-    assert to_decide(verdict("R9", findings=findings)).endswith("1 of 2 open comparisons: 12.")
+    assert to_decide(verdict("R9", findings=findings)).endswith("1 of 2 open comparisons: 12 in its favor.")
     assert to_decide(verdict("R3", "reproduced", findings=findings[2:])) == ""
     assert to_decide(verdict("R3", findings=findings, rehearsal=True)) == ""
 
