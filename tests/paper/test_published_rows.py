@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from memgrad.experiments.driver import results_of, stored_results
 from memgrad.experiments.results import Results
@@ -72,6 +74,25 @@ def test_every_verdict_that_was_published_follows_from_the_rows(scale: str) -> N
         ]
         for mine, other in zip(found.findings, expected.findings, strict=True):
             assert (mine.p_for, mine.p_against) == pytest.approx((other.p_for, other.p_against), rel=1e-6, nan_ok=True)
+
+
+def test_the_table_of_workloads_is_that_of_the_rows() -> None:
+    """In docs/which_memory.md, to as many digits as it has."""
+    names = {"covtype-mini": 3, "autoencoder-mini": 2, "mlp-mini": 2, "cnn-mini": 2}
+    results = stored(published_store(FOLDER, "workstation"), "workstation")
+    page = (FOLDER.parent / "which_memory.md").read_text(encoding="utf-8")
+    seeds = [len(results[name].spec.seed_numbers) for name in names]
+    assert "| method | covtype, {} seeds | autoencoder, {} | MLP, {} | CNN, {} |".format(*seeds) in page
+    methods = {"MemSGD `poly:2`": "MemSGD p=2", "MemSGD `poly:4`": "MemSGD p=4", "MemSGD `poly:100`": "MemSGD p=100"}
+    methods |= {"MemSGD `exp:0.9`": "MemSGD p=e", "HeavyBall 0.9, own learning rate": "HB"}
+    for label, method in methods.items():
+        cells = []
+        for name, digits in names.items():
+            logs = np.log(results[name].final(method, "loss")) - np.log(results[name].final("SGD", "loss"))
+            mean, half = logs.mean(), stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs)
+            value, low, high = (f"{math.exp(each):.{digits}f}" for each in (mean, mean - half, mean + half))
+            cells.append(f"{value} [{low}, {high}]")
+        assert f"| {label} | {' | '.join(cells)} |" in page
 
 
 def test_copied_rows_are_not_trained_again(tmp_path: Path) -> None:
