@@ -56,7 +56,7 @@ def write_table(
     """
     path = table_path(path)
     settings = path.with_suffix(".json")
-    if settings.exists() and not path.exists():  # it belongs to something else
+    if settings.exists() and not (path.exists() and _has_keys(settings, about or {})):  # it belongs to something else
         settings = path.with_name(f"{path.name}.json")
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1 or any(array.ndim != 1 for array in arrays.values()):
@@ -72,6 +72,15 @@ def write_table(
         with written_whole(settings) as unfinished:
             unfinished.write_text(json.dumps(dict(about), indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def _has_keys(path: Path, about: Mapping[str, Any]) -> bool:
+    """Whether a JSON file has the keys of these settings, so that it is an earlier version of them."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.keys() == about.keys()
 
 
 def write_csv(columns: Mapping[str, ArrayLike], stream: TextIO) -> None:

@@ -56,3 +56,20 @@ def test_settings_beside_a_table_do_not_replace_another_file(tmp_path: Path) -> 
     write_table({"k": [1]}, tmp_path / "e.csv", about={"nu": 1})
     write_table({"k": [1]}, tmp_path / "e.csv", about={"nu": 2})
     assert json.loads((tmp_path / "e.json").read_text()) == {"nu": 2}
+
+
+def test_settings_of_something_else_are_not_overwritten_however_often_a_table_is_written(tmp_path: Path) -> None:
+    table, other = tmp_path / "r.csv", tmp_path / "r.json"
+    other.write_text('{"mine": 1}')
+    for value in (1, 2):
+        tables.write_table({"x": [1.0]}, table, about={"lr": value})
+        assert other.read_text() == '{"mine": 1}'
+        assert json.loads((tmp_path / "r.csv.json").read_text()) == {"lr": value}
+    # One that takes the place of our own is spared as well.
+    again = tmp_path / "s.csv"
+    tables.write_table({"x": [1.0]}, again, about={"lr": 1})
+    tables.write_table({"x": [1.0]}, again, about={"lr": 2})
+    assert json.loads((tmp_path / "s.json").read_text()) == {"lr": 2}
+    (tmp_path / "s.json").write_text('{"mine": 1}')
+    tables.write_table({"x": [1.0]}, again, about={"lr": 3})
+    assert (tmp_path / "s.json").read_text() == '{"mine": 1}'

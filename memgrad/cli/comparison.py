@@ -64,13 +64,13 @@ def compare(
             }
         )
     else:
-        _print(results, name, beside, rows, spec)
+        _print(results, name, beside, rows, f"memgrad run {spec}" + (f" --store {store}" if store else ""))
     if out is not None:
         drawn = figures.comparison(results, name, log_steps=log_steps, caption=_caption(results))
         typer.echo(f"wrote {figures.save(drawn, out)}", err=as_json)
 
 
-def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...], spec: Path) -> None:
+def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison, ...], again: str) -> None:
     kind = "ratio" if rows[0].logarithmic else "difference"
     columns = {"method": [row.variant or row.method for row in rows], "step size": [f"{row.lr:g}" for row in rows]}
     if len({row.steps for row in rows}) > 1:
@@ -89,7 +89,7 @@ def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison
     show([*columns], [*zip(*columns.values(), strict=True)], title=title, prose={"method"})
     without = [method.name for method in results.spec.methods if method.name not in {row.method for row in rows}]
     if missing := len(results.missing()):
-        typer.echo(f"{missing} runs are not finished: `memgrad run {spec}` resumes.", err=True)
+        typer.echo(f"{missing} runs are not finished: `{again}` resumes.", err=True)
     if edges := [f"{row.variant or row.method} at {row.lr:g}" for row in rows if row.at_edge]:
         typer.echo(f"At the edge of the step sizes tried, a better one may lie beyond: {', '.join(edges)}.", err=True)
     if apart := [row.method for row in rows if row.difference is not None and row.difference.n == 0]:

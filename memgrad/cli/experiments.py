@@ -163,14 +163,16 @@ def run(
     if as_json:
         print_json({"experiment": chosen.name, **vars(outcome), "runs": len(outcome.runs)})
     elif not quiet or not outcome.complete:
-        typer.echo(_in_words(outcome, spec, kept.path), err=not outcome.complete)
+        typer.echo(_in_words(outcome, spec, kept.path, named=store is not None), err=not outcome.complete)
     if outcome.interrupted:
         raise typer.Exit(130)
     if not outcome.complete:
         raise typer.Exit(1)
 
 
-def _in_words(outcome: Outcome, spec: Path, store: Path) -> str:
+def _in_words(outcome: Outcome, spec: Path, store: Path, *, named: bool = False) -> str:
+    """What happened, and the command for what comes next, with the store if it was named."""
+    also = f" --store {store}" if named else ""
     lines = [f"{outcome.trained} runs trained in {duration(outcome.seconds)}, {outcome.there} were already finished."]
     if finished := outcome.trained + outcome.there:
         some = f"{outcome.diverged} of {finished} runs diverged (a loss or parameter is not finite)."
@@ -179,9 +181,9 @@ def _in_words(outcome: Outcome, spec: Path, store: Path) -> str:
     if outcome.waiting and not outcome.interrupted:
         lines.append(f"No step size could be selected for {', '.join(outcome.waiting)}: runs they need failed.")
     if outcome.interrupted:
-        lines.append(f"Stopped. Rows and checkpoints are in {store}; memgrad run {spec} resumes from there.")
+        lines.append(f"Stopped. Rows and checkpoints are in {store}; memgrad run {spec}{also} resumes from there.")
     elif outcome.failed:
-        lines.append(f"The others are in {store}; memgrad run {spec} retries the failed ones.")
+        lines.append(f"The others are in {store}; memgrad run {spec}{also} retries the failed ones.")
     else:
-        lines.append(f"Rows are in {store}. Next: memgrad compare {spec}")
+        lines.append(f"Rows are in {store}. Next: memgrad compare {spec}{also}")
     return "\n".join(lines)

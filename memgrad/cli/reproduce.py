@@ -82,6 +82,7 @@ def reproduce(
     from memgrad.experiments.storing.folder import default_path
     from memgrad.experiments.storing.store import Store
     from memgrad.experiments.storing.upkeep import copy_rows
+    from memgrad.experiments.training.engines.engine import check_device
     from memgrad.figures import FORMATS
     from memgrad.paper import reproduction
     from memgrad.paper.published import published_store
@@ -93,6 +94,7 @@ def reproduce(
     for each in formats:
         known("format", each, FORMATS)
     make_engine = partial(chosen_engine, engine, workers, address)
+    check_device(device, here=engine == "local")
     if are_language(names):
         reproduce_language(
             names,

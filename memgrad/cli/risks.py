@@ -78,10 +78,10 @@ def risk(
         typer.echo(f"SGD converges for learning rates below {limit:.4g}.")
     if out is not None:
         columns = {"k": found.k} | {name: curve.risk for name, curve in curves.items()}
-        typer.echo(f"wrote {tables.write_table(columns, out, about=about)}")
+        typer.echo(f"wrote {tables.write_table(columns, out, about=about)}", err=as_json)
     if figure is not None:
         words = f"nu = {nu:g}, zeta = {zeta:g}, batch {batch}, label noise {noise:g}"
-        typer.echo(f"wrote {figures.save(figures.risk_curves(curves, caption=words), figure)}")
+        typer.echo(f"wrote {figures.save(figures.risk_curves(curves, caption=words), figure)}", err=as_json)
     if any(row["diverged at step"] is not None for row in rows):
         raise typer.Exit(1)
 

@@ -167,11 +167,17 @@ def tune(
     from memgrad.experiments.racing.sequential import Rules
     from memgrad.experiments.racing.tune import Budget
     from memgrad.experiments.racing.tune import tune as tuned
-    from memgrad.experiments.racing.words import repeating
+    from memgrad.experiments.racing.words import is_repeating, repeating
     from memgrad.experiments.training.engines.engine import check_device
     from memgrad.files import written_whole
 
     check_outputs(figure=out, text=repeat)
+    if (
+        repeat is not None
+        and repeat.exists()
+        and not is_repeating(repeat.read_text(encoding="utf-8", errors="replace"))
+    ):
+        raise ValueError(f"{repeat} already exists and is not what an earlier --repeat wrote; name another file.")
     rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
     limits = Budget(runs, budget)
     settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}

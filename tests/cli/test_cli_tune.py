@@ -79,6 +79,7 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--out", "race.doc"), "a figure is saved as"),
         (("logistic", "--repeat", "flat.json/again.toml"), "flat.json is not a folder in which you may write"),
         (("logistic", "--repeat", "."), ". cannot be written: it is a folder; name another file."),
+        (("logistic", "--repeat", "flat.json"), "flat.json already exists and is not what an earlier --repeat wrote"),
         (("nothing.toml",), "No such file"),
     ],
 )

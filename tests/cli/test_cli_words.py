@@ -119,7 +119,7 @@ def test_a_comparison_shows_steps_if_they_differ_what_is_unfinished_and_when_a_v
     reach = Estimate(40.0, name="steps to loss 0.5")
     first = Comparison("A", 0.1, Estimate(2.0), None, False, math.nan, math.nan, 0, 3, 3, steps=100, reach=reach)
     other = Comparison("B", 0.2, Estimate(1.0), Estimate(-1.0), False, 0.5, 1.0, 1, 2, 3, variant="B2", steps=1200)
-    comparison._print(results, "loss", "A", (first, other), Path("mine.toml"))
+    comparison._print(results, "loss", "A", (first, other), "memgrad run mine.toml")
     text = capsys.readouterr().out
     rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if line[0] == "│"]
     assert rows == [
@@ -131,7 +131,7 @@ def test_a_comparison_shows_steps_if_they_differ_what_is_unfinished_and_when_a_v
         *("method", "step size", "steps", "final loss", "difference to A", "p", "p (Holm)", "diverged", "runs"),
         "steps to loss 0.5",
     ]
-    comparison._print(results, "loss", "A", (first, first), Path("mine.toml"))
+    comparison._print(results, "loss", "A", (first, first), "memgrad run mine.toml")
     again = capsys.readouterr().out.splitlines()
     assert sum(line[0] == "│" and line.count("│") == 10 for line in again) == 2  # nine columns, without the steps
 
@@ -178,6 +178,9 @@ def test_a_long_method_is_cut_with_its_length() -> None:
 )  # fmt: skip
 def test_an_outcome_is_told_with_its_numbers_and_what_to_do_next(outcome: Outcome, lines: list[str]) -> None:
     assert experiments._in_words(outcome, Path("a.toml"), Path("st")).splitlines() == lines
+    named = experiments._in_words(outcome, Path("a.toml"), Path("st"), named=True).splitlines()
+    assert named[:-1] == lines[:-1]
+    assert named[-1] == lines[-1].replace("a.toml", "a.toml --store st")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from memgrad.experiments.racing.course import Course
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget, tune
-from memgrad.experiments.racing.words import lines_of, repeating
+from memgrad.experiments.racing.words import is_repeating, lines_of, repeating
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.events import Event
 from memgrad.method import Schedule
@@ -133,6 +133,8 @@ def test_another_seed_is_an_independent_repetition(answer: Answer, store: Store,
 
 def test_the_repeated_experiment_is_in_the_store_and_gives_the_same_ratio(answer: Answer, store: Store) -> None:
     text = repeating(SPEC, answer)
+    assert is_repeating(text)
+    assert not is_repeating('name = "mine"\n')
     spec = Spec.parse(text)
     assert tomllib.loads(text)["seeds"][0] == answer.first_seed
     assert execute(spec, store, Here()).trained == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,11 @@ def repeating(spec: Spec, answer: Answer, folder: str | os.PathLike[str] = ".") 
         methods.append({"name": fitting(each.name), **options, "lr": each.lr, **own})
     settings = {"name": "tuned", **whole, "seeds": list(range(first, first + answer.rules.fresh))}
     return f"# {answer.verdict}\n" + to_toml(settings, methods)
+
+
+def is_repeating(text: str) -> bool:
+    """Whether a text looks like one of `repeating`: an answer as a comment, and the name that it gives."""
+    return bool(re.match(r'# [^\n]*\nname = "tuned"\n', text))
 
 
 def _seen_from(folder: str | os.PathLike[str], name: str) -> str:
