@@ -81,6 +81,7 @@ class Display:
 
     def happened(self, group: RunGroup, event: Event) -> None:
         """Show what an event changes."""
+        from memgrad.experiments.driver import ended_by_one
         from memgrad.experiments.training import events
 
         if isinstance(event, events.Progressed | events.Evaluated):
@@ -94,7 +95,7 @@ class Display:
             elif isinstance(event, events.Lost):
                 self.said(f"{_title(group)}: {event.reason}.")
             elif isinstance(event, events.Failed):
-                self._failed(group, event.message, again=event.in_training and len(group.runs) > 1)
+                self._failed(group, event.message, again=ended_by_one(group, event))
 
     def _failed(self, group: RunGroup, message: str, *, again: bool) -> None:
         """Say why; if its halves are trained instead, only the first time, and they take its place in the counts."""

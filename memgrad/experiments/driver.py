@@ -250,7 +250,7 @@ class _Driver:
             for key, event in self._events():
                 if isinstance(event, Lost) and self._tries[key] <= RETRIES:
                     waiting.insert(0, self._under_way.pop(key))
-                elif _ended_by_one(self._under_way[key], event):
+                elif ended_by_one(self._under_way[key], event):
                     waiting[:0] = self._under_way.pop(key).halves
                 elif isinstance(event, Finished | Failed | Lost):
                     del self._under_way[key]
@@ -288,7 +288,7 @@ class _Driver:
             self._store.write(event.chunk)
             self._store.drop_checkpoint(group.key)
             self._outcome.trained += len(group.runs)
-        elif _ended_by_one(group, event):
+        elif ended_by_one(group, event):
             self._store.drop_checkpoint(group.key)  # its halves start again
         elif isinstance(event, Failed):
             self._give_up(group, event.message)
@@ -314,6 +314,6 @@ class _Driver:
                     del self._under_way[key]
 
 
-def _ended_by_one(group: RunGroup, event: Event) -> bool:
+def ended_by_one(group: RunGroup, event: Event) -> bool:
     """Whether runs may have been ended by the error of another: in a stack it ends all. Halves of the group tell."""
     return isinstance(event, Failed) and event.in_training and len(group.runs) > 1
