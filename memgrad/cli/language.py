@@ -62,8 +62,7 @@ def reproduce_language(
     from memgrad.paper.scales import known
 
     known("scale", scale, scales())
-    with folder_for(out):
-        kept = Store.open(store)
+    kept = Store.open(store)
     if published is not None:
         copied = copy_rows(published_store(published, f"language-{scale}"), kept)
         typer.echo(f"Copied {copied} chunks of published rows.", err=True)
@@ -78,7 +77,8 @@ def reproduce_language(
             typer.echo(f"{experiment}, {scale}", err=True)
         return live(quiet=quiet, title=experiment)
 
-    trains = engine()
+    with folder_for(out):
+        trains = engine()
     try:
         finish(Study(read.stages, running.trained(kept, trains, listening=listening, device=device)), names)
     except running.Interrupted:

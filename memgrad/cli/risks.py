@@ -49,7 +49,7 @@ def risk(
     For example:
 
     - `memgrad risk inst poly:8 "inst + 0.1*(1+k)^0.33*poly:4" --steps 6e4 --figure risk.png`
-    - `memgrad risk sum*exp:0.9 inst --nu 2 --zeta 0.4 --batch 16 --noise 0.1 --lr 0.01,0.03,0.1 --json`
+    - `memgrad risk "sum*exp:0.9" inst --nu 2 --zeta 0.4 --batch 16 --noise 0.1 --lr 0.01,0.03,0.1 --json`
     """
     from memgrad import dynamics, figures, tables
 

@@ -61,6 +61,19 @@ def as_seconds(text: str) -> float:
         return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
+def as_batch(text: str) -> int | str:
+    """The size of a minibatch: a number of examples, or full.
+
+    Example:
+        >>> as_batch("16"), as_batch("full")
+        (16, 'full')
+    """
+    with refusing():
+        if text != "full" and not (text.isdecimal() and int(text) >= 1):
+            raise ValueError(f"a batch has at least one example, or is full, got {text!r}.")
+        return text if text == "full" else int(text)
+
+
 def as_nu(text: str) -> float:
     """The decay of a problem's curvature: a number, or what `memgrad spectrum` wrote to a file."""
     with refusing():
@@ -107,7 +120,10 @@ def tune(
     epochs: Annotated[
         int | None, typer.Option(min=1, help=f"Or the number of epochs of each run [default: {EPOCHS}].")
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Size of a minibatch [default: the problem's].")] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(parser=as_batch, metavar="SIZE", help="Size of a minibatch, or full [default: the problem's]."),
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(help="Schedule of the learning rate, such as 'linear(warmup=0.05)' [default: constant]."),

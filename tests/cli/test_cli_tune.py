@@ -56,6 +56,12 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
     assert "continues; nothing trained is lost" in said(small)
 
 
+def test_a_full_batch_is_tuned_too() -> None:
+    result = invoke(*QUICK, "--batch", "full", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["status"] == "answered"
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -67,6 +73,7 @@ def test_an_answer_has_a_verdict_a_line_to_paste_a_figure_and_an_experiment_and_
         (("logistic", "--steps", "100000000", "--budget", "1s"), "is too short for one run"),
         (("logistic", "--steps", "5", "--epochs", "5"), "give --steps or --epochs, got both"),
         (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
+        (("logistic", "--batch", "0"), "a batch has at least one example, or is full, got '0'"),
         (("logistic", "--schedule", "spiral"), "schedule"),
         (("logistic", "--clip", "0"), "clip"),
         (("logistic", "--runs", "5"), "--runs 5 is too few: the first learning rates to compare take 6 runs"),
