@@ -278,7 +278,7 @@ def errors(options: argparse.Namespace) -> None:
                 values[:, methods // 2 :] = spread * rng.normal(size=values[:, methods // 2 :].shape)
             false = np.zeros(options.races, dtype=bool)
             for k, n in enumerate(rules.looks):
-                levels = rules.alpha * look_share(k) * pair_shares([False] * methods)
+                levels = rules.error_rate * look_share(k) * pair_shares([False] * methods)
                 false |= (lower_bounds(values[..., :n], levels) > 0).any(axis=(-1, -2))
             shares.append(f"{100 * false.mean():.2f} %")
         lines.append(f"| {law} | {' | '.join(shares)} |")

@@ -25,7 +25,9 @@ def explore(
         bool,
         typer.Option("--serve", help="Serve the page to this machine only, for browsers that cannot open files."),
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 picks a free one.")] = 0,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port for --serve [default: a free one, as with 0].")
+    ] = None,
 ) -> None:
     """Open the explorer: an interactive page about memories, methods, noise and time. It works without a network.
 
@@ -38,9 +40,11 @@ def explore(
     - `memgrad explore --print-url`
     - `memgrad explore --serve --port 8000  # over HTTP, until Ctrl-C`
     """
+    if port is not None and not serve:
+        raise ValueError("--port is for --serve: add --serve, or leave out --port.")
     view = explorer.view(step=preset, memory=memory)
     if serve:
-        _serve(view, port, no_browser)
+        _serve(view, port or 0, no_browser)
         return
     address = f"{explorer.PAGE.as_uri()}#{view}"
     typer.echo(address)

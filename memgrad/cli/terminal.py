@@ -36,7 +36,10 @@ class Command(TyperCommand):
     """A command that refuses bad input, and whose help shows flags without a placeholder such as <bool>."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; an empty one, as a path, would silently mean the current folder."""
+        """Parse the arguments; an empty one, as a path, would silently mean the current folder.
+
+        Newer versions of typer let pydantic say what is wrong with a number, which leaves out the value.
+        """
         for word in args:
             if not word or (word.startswith("--") and word.endswith("=")):
                 where = f" after {word.removesuffix('=')}" if word else ""
@@ -44,7 +47,12 @@ class Command(TyperCommand):
                     f"an argument{where} is empty; a shell variable may be unset. Leave it out to use the default.",
                     ctx=ctx,
                 )
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if errors := getattr(error.__cause__, "errors", None):
+                error.message = f"{error.message.rstrip('.')}, got {errors()[0]['input']!r}."
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors are printed without a traceback."""
@@ -102,6 +110,8 @@ def refusing(ctx: Any = None) -> Iterator[None]:
         raise typer.Exit(1) from None
     except OSError as error:
         named = f"{error.strerror} ({error.filename})." if error.strerror else str(error)
+        if isinstance(error, FileExistsError | NotADirectoryError) and error.filename:
+            named = f"{error.filename}: a folder is needed here, and there is a file. Name another place."
         typer.echo(f"Error: {named}", err=True)
         raise typer.Exit(1) from error
 

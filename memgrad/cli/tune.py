@@ -194,7 +194,7 @@ def tune(
         and not is_repeating(repeat.read_text(encoding="utf-8", errors="replace"))
     ):
         raise ValueError(f"{repeat} already exists and is not what an earlier --repeat wrote; name another file.")
-    rules = Rules(alpha=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
+    rules = Rules(error_rate=error_rate, tolerance=tolerance, most=most, first=3 if most >= 3 else 2, fresh=fresh)
     limits = Budget(runs, budget)
     settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
     settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}

@@ -122,6 +122,10 @@ def test_help_groups_the_commands() -> None:
         (["plot", "memories", "--out", "figure.gif"], "png, svg, pdf"),
         (["plot", "memories", "power:0.8"], "discrete memory"),
         (["plot", "memories", "--time", "0"], "got t=0.0"),
+        (["risk", "inst", "--nu", "x", "--zeta", "0.5"], "Invalid value for '--nu': "),
+        (["risk", "inst", "--nu", "x", "--zeta", "0.5"], "got 'x'."),
+        (["explore", "--preset", "99"], "got '99'."),
+        (["explore", "--port", "8000"], "--port is for --serve"),
     ],
 )
 def test_bad_input_is_refused_with_the_value_and_the_rule(words: list[str], complaint: str) -> None:
@@ -135,4 +139,4 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("plot", "memories", "--out", str(tmp_path / "file" / "figure.png"))
     assert result.exit_code == 1
-    assert str(tmp_path / "file") in result.stderr.replace("\n", "")
+    assert f"{tmp_path / 'file'}: a folder is needed here, and there is a file" in result.stderr.replace("\n", "")

@@ -21,6 +21,8 @@ from memgrad.problems.datasets.texts import digest_of_text
         (ImportError("memgrad.paper needs scipy: pip install 'memgrad[lab]'"), 1, "Error: memgrad.paper needs scipy"),
         (BrokenPipeError(32, "Broken pipe"), 1, ""),
         (PermissionError(13, "Permission denied", "rows.csv"), 1, "Error: Permission denied (rows.csv)."),
+        (FileExistsError(17, "File exists", "runs"), 1, "Error: runs: a folder is needed here, and there is a file."),
+        (NotADirectoryError(20, "Not a directory", "a/b"), 1, "Error: a/b: a folder is needed here"),
         (OSError("the disk is on fire"), 1, "Error: the disk is on fire"),
     ],
 )

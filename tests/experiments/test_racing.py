@@ -60,26 +60,26 @@ def test_the_shares_of_looks_and_pairs_sum_to_one() -> None:
 def test_equal_methods_are_dropped_no_more_often_than_stated(law: str) -> None:
     """2000 races of eight methods, equal in law: a wrong statement in at most 5 % of them, within its error."""
     rng = np.random.default_rng(20)
-    races, rules = 2000, Rules(alpha=0.05)
+    races, rules = 2000, Rules(error_rate=0.05)
     seed_effect = rng.normal(size=(races, 1, rules.most))
     values = seed_effect + LAWS[law](rng, (races, len(NAMES), rules.most))
     false = np.zeros(races, dtype=bool)
     shares = pair_shares([False] * len(NAMES))
     for k, n in enumerate(rules.looks):  # any bound above 0, also of pairs that the race would not look at any more
-        false |= (lower_bounds(values[..., :n], rules.alpha * look_share(k) * shares) > 0).any(axis=(-1, -2))
+        false |= (lower_bounds(values[..., :n], rules.error_rate * look_share(k) * shares) > 0).any(axis=(-1, -2))
     # The 99.9 % point of the number of errors if the rate were exactly as stated.
-    assert false.sum() <= stats.binom.ppf(0.999, races, rules.alpha)
+    assert false.sum() <= stats.binom.ppf(0.999, races, rules.error_rate)
 
 
 def test_the_race_itself_keeps_to_the_error_rate_and_to_the_bounds() -> None:
     rng = np.random.default_rng(21)
-    rules = Rules(alpha=0.2, most=11)
+    rules = Rules(error_rate=0.2, most=11)
     entrants = [Entrant(name) for name in NAMES[:4]]
     wrong = 0
     for _ in range(400):
         values = dict(zip(NAMES, rng.normal(size=(4, rules.most)).tolist(), strict=False))
         wrong += bool(race(entrants, values, rules).dropped)
-    assert wrong <= stats.binom.ppf(0.999, 400, rules.alpha)
+    assert wrong <= stats.binom.ppf(0.999, 400, rules.error_rate)
 
 
 def test_a_race_drops_what_is_worse_and_spends_seeds_on_the_rest() -> None:
@@ -134,7 +134,7 @@ def test_a_race_does_not_depend_on_values_beyond_its_look() -> None:
 @pytest.mark.parametrize(
     ("rules", "complaint"),
     [
-        ({"alpha": 0.0}, "alpha to be a number in"),
+        ({"error_rate": 0.0}, "error_rate to be a number in"),
         ({"tolerance": 0.0}, "tolerance to be a finite number > 0"),
         ({"first": 1}, "first to be at least 2 seeds"),
         ({"most": 2}, "most to be at least as many seeds as first=3"),

@@ -51,7 +51,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "rules",
-    [{"alpha": 0.999}, {"first": 2}, {"first": 5, "most": 5}, {"refine": 1}, {"fresh": 2}, {"search": (1, 1, 1)}],
+    [{"error_rate": 0.999}, {"first": 2}, {"first": 5, "most": 5}, {"refine": 1}, {"fresh": 2}, {"search": (1, 1, 1)}],
 )
 def test_rules_at_the_ends_of_their_ranges_are_accepted(rules: dict[str, Any]) -> None:
     assert {name: getattr(Rules(**rules), name) for name in rules} == rules
@@ -60,7 +60,7 @@ def test_rules_at_the_ends_of_their_ranges_are_accepted(rules: dict[str, Any]) -
 @pytest.mark.parametrize(
     "rules",
     [
-        {"alpha": 1.0},
+        {"error_rate": 1.0},
         {"tolerance": math.inf},
         {"refine": 0},
         {"search": (1, 1)},
@@ -76,7 +76,7 @@ def test_rules_beyond_them_are_refused(rules: dict[str, Any]) -> None:
 
 def test_the_default_rules_are_those_of_the_documentation() -> None:
     rules = Rules()
-    assert (rules.alpha, rules.tolerance, rules.first, rules.most) == (0.05, 0.01, 3, 15)
+    assert (rules.error_rate, rules.tolerance, rules.first, rules.most) == (0.05, 0.01, 3, 15)
     assert (rules.refine, rules.fresh, rules.search) == (8, 10, (1, 1, 2))
     assert rules.looks == (3, 4, 6, 8, 11, 15)
 

@@ -192,7 +192,7 @@ class Answer:
             ],
             "seeds": self.seeds,
             "runs": self.runs,
-            "error_rate": self.rules.alpha,
+            "error_rate": self.rules.error_rate,
             "tolerance": self.rules.tolerance,
             "raced": {name: list(losses) for name, losses in self.raced.items()},
             "found": dict(self.found),

@@ -45,7 +45,7 @@ class Rules:
     r"""The rules of a race, fixed before it starts.
 
     Attributes:
-        alpha: The error rate: the probability that any statement of the race is false, in (0, 1).
+        error_rate: The probability that any statement of the race is false, in (0, 1).
         tolerance: A difference that does not matter, > 0: of logarithms of losses, so 0.01 is 1 %.
         first: The number of seeds at the first look, at least 2.
         most: The maximum number of seeds in the race.
@@ -59,7 +59,7 @@ class Rules:
         (3, 4, 6, 8, 11, 15, 20)
     """
 
-    alpha: float = 0.05
+    error_rate: float = 0.05
     tolerance: float = 0.01
     first: int = 3
     most: int = 15
@@ -68,7 +68,7 @@ class Rules:
     search: tuple[int, int, int] = (1, 1, 2)
 
     def __post_init__(self) -> None:
-        _check("alpha", self.alpha, 0 < self.alpha < 1, "a number in (0, 1)")
+        _check("error_rate", self.error_rate, 0 < self.error_rate < 1, "a number in (0, 1)")
         _check("tolerance", self.tolerance, 0 < self.tolerance < math.inf, "a finite number > 0")
         _check("first", self.first, self.first >= 2, "at least 2 seeds, since one has no spread")
         _check("most", self.most, self.most >= self.first, f"at least as many seeds as first={self.first}")
@@ -236,7 +236,7 @@ def race(entrants: Sequence[Entrant], values: Mapping[str, Sequence[float]], rul
         table = np.array([values[name][:n] for name in alive])
         means |= dict(zip(alive, table.mean(axis=-1).tolist(), strict=True))
         places = [place[name] for name in alive]
-        bounds = lower_bounds(table, rules.alpha * look_share(k) * shares[np.ix_(places, places)])
+        bounds = lower_bounds(table, rules.error_rate * look_share(k) * shares[np.ix_(places, places)])
         leader = int(table.mean(axis=-1).argmin())
         worse = [i for i in range(len(alive)) if bounds[i].max() > 0]
         for i in worse:

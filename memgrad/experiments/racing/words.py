@@ -87,7 +87,7 @@ def answer_in_words(answer: Answer) -> str:
     for each in (answer.challenger, answer.baseline):
         if each is not None and each.at_edge:
             lines.append(f"The learning rate of {each.name} is at the edge of what was tried.")
-    rate = f"all statements of the race together are wrong with probability at most {answer.rules.alpha:g}"
+    rate = f"all statements of the race together are wrong with probability at most {answer.rules.error_rate:g}"
     lines.append(f"{answer.runs} runs; {answer.reason}; {rate}.")
     for library, line in answer.lines.items():
         lines += ["", f"{library}:", *(f"    {each}" for each in line.splitlines())]
