@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -12,7 +13,10 @@ from memgrad.figures.style import ALARM, log_ticks, sheet
 from memgrad.statistics import Estimate
 
 ROOM = 2.0
-"""Intervals are cut at this power of the farthest ratio: few seeds make long ones."""
+"""Intervals are cut at this power of the farthest ratio that is shown: few seeds make long ones."""
+
+FAR = 10.0
+"""A ratio is not shown in its place if its logarithm is this many times the median's: it would flatten the others."""
 
 UNCUT = 1.25
 """They are not cut within this factor from the reference."""
@@ -57,9 +61,8 @@ def ratios(
                     axes.text(0.5, 0.5, empty, ha="center", va="center", transform=axes.transAxes, color="0.35")
                     axes.set_xticks([])
                 axes.set_title(title, fontsize=8)
+                axes.set_xlabel(xlabel, fontsize=8)
             place[0].set_ylabel(name)
-        for axes in grid[-1]:
-            axes.set_xlabel(xlabel)
     return figure
 
 
@@ -71,29 +74,42 @@ def _draw(axes: Axes, panel: Mapping[str, Estimate], methods: Sequence[str]) -> 
         found, color = panel.get(method), look["color"]
         if found is None:
             continue
+        if not 0 < found.value < float("inf"):  # a run diverged: of the method, of the reference, or of both
+            place = 0.98 if found.value > 0 else 0.02 if found.value == 0 else 0.5
+            axes.plot([place], [y], "x", color=ALARM, markersize=5, transform=axes.get_yaxis_transform())
+            continue
         if found.has_interval:
             axes.plot([found.low, found.high], [y, y], color=color, linewidth=1.4)
-            # A triangle at the edge that the interval goes on beyond.
-            for is_cut, edge, mark in (
-                (found.low < 1 / farthest, 1 / farthest, "<"),
-                (found.high > farthest, farthest, ">"),
-            ):
-                if is_cut:
-                    axes.plot([edge], [y], mark, color=color, markersize=3.5, clip_on=False, zorder=3)
-        if 0 < found.value < float("inf"):
-            axes.plot([found.value], [y], look["marker"], color=color, markersize=5)
-        else:  # a run diverged: of the method, of the reference, or of both
-            side = 0.98 if found.value > 0 else 0.02 if found.value == 0 else 0.5
-            axes.plot([side], [y], "x", color=ALARM, markersize=5, transform=axes.get_yaxis_transform())
+        low, high = (found.low, found.high) if found.has_interval else (found.value, found.value)
+        # A triangle at the edge that the interval goes on beyond, with the number if the ratio itself lies there.
+        for is_cut, edge, mark, side in (
+            (low < 1 / farthest, 1 / farthest, "<", "left"),
+            (high > farthest, farthest, ">", "right"),
+        ):
+            if is_cut:
+                axes.plot([edge], [y], mark, color=color, markersize=3.5, clip_on=False, zorder=3)
+            if is_cut and not 1 / farthest <= found.value <= farthest:
+                axes.annotate(
+                    f"{found.value:.3g}",
+                    (edge, y),
+                    xytext=(5 if side == "left" else -5, 0),
+                    textcoords="offset points",
+                    ha=side,
+                    va="center",
+                    color=color,
+                    fontsize=7,
+                )
+        axes.plot([found.value], [y], look["marker"], color=color, markersize=5)
     log_ticks(axes.xaxis, 3)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.5, -0.5)
 
 
 def _farthest(panel: Mapping[str, Estimate]) -> float:
-    """How far the axis reaches from 1, as a factor: to all ratios, and to interval ends that are not too far."""
+    """How far the axis reaches from 1, as a factor: to all ratios and ends of intervals that are not too far."""
     found = [ratio for ratio in panel.values() if 0 < ratio.value < float("inf")]
-    marks = max((max(each.value, 1 / each.value) for each in found), default=LEAST)
-    ends = [end for each in found for end in (each.low, each.high) if 0 < end < float("inf")]
-    reach = max((max(end, 1 / end) for end in ends), default=marks)
-    return float(max(min(reach, max(marks**ROOM, UNCUT)), LEAST) ** 1.08)
+    reaches = sorted(abs(math.log(each.value)) for each in found) or [0.0]
+    marks = min(reaches[-1], max(FAR * reaches[len(reaches) // 2], math.log(UNCUT)))
+    ends = [abs(math.log(end)) for each in found for end in (each.low, each.high) if 0 < end < float("inf")]
+    reach = max(ends, default=marks)
+    return math.exp(1.08 * max(min(reach, max(ROOM * marks, math.log(UNCUT))), math.log(LEAST)))

@@ -21,6 +21,9 @@ HEADROOM = 1.5
 BARS = 4
 """The number of intervals along a curve. Those of other curves stand between them; bands would cover each other."""
 
+SETTLED = 0.03
+"""A panel of shares shows what comes after this share of the steps, and marks what it leaves out."""
+
 LEAST = 1.03
 """A panel of ratios reaches at least this factor from 1."""
 
@@ -55,7 +58,7 @@ class TrainingPanel:
         bands: A curve for each method, by its label. Without any, `note` says why.
         note: Remarks: step sizes, seeds, examples.
         verticals: Values of x marked by vertical lines, by the label of the curve whose color they have.
-        share: Whether the values are shares, drawn on a linear axis from 0 to 1; otherwise the axis is logarithmic.
+        share: Whether the values are shares, drawn on a linear axis within 0 and 1; otherwise the axis is logarithmic.
         ratios: The same curves as multiples of a reference, with paired intervals.
     """
 
@@ -110,14 +113,15 @@ def training_curves(
                 _draw(axes, panel, looks, over_step_sizes)
                 label = ylabel or panel.title
                 axes.set_ylabel(f"{name}\n{label}" if name and not place else label, fontsize=8)
-                lowest = axes
-                if len(heights) > 1:
-                    lowest = grid[len(heights) * i + 1, place]
-                    _draw_ratios(lowest, panel, looks, ratio_label)
-                lowest.set_xlabel(xlabel, fontsize=8)
+                below = grid[len(heights) * i + 1, place] if len(heights) > 1 else axes
+                if panel.ratios:
+                    _draw_ratios(below, panel, looks, ratio_label)
+                elif below is not axes:
+                    below.set_axis_off()
+                (below if panel.ratios else axes).set_xlabel(xlabel, fontsize=8)
         for axes in grid.ravel():
             axes.tick_params(labelsize=7)
-        _legend(figure, grid.ravel().tolist(), labels, warning, beside=columns < 3)
+        _legend(figure, grid.ravel().tolist(), labels, warning, beside=columns == 1)
     return figure
 
 
@@ -151,13 +155,11 @@ def _draw(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]],
     else:
         thousands(axes.xaxis)
     _intervals(axes, panel.bands, looks, everywhere=over_step_sizes)
+    _mark_outside(axes, panel.bands, looks)
 
 
 def _draw_ratios(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str, Any]], ylabel: str) -> None:
     """The same curves as multiples of the reference's, which is the line at 1."""
-    if not panel.ratios:
-        axes.set_axis_off()
-        return
     axes.set_yscale("log")
     axes.axhline(1.0, color="0.5", linewidth=0.8)
     for label, band in panel.ratios.items():
@@ -172,6 +174,7 @@ def _draw_ratios(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[str,
     log_ticks(axes.yaxis, 3)
     thousands(axes.xaxis)
     _intervals(axes, panel.ratios, looks)
+    _mark_outside(axes, panel.ratios, looks)
 
 
 def _intervals(
@@ -189,10 +192,44 @@ def _intervals(
         seen = low < high
         axes.vlines(band.x[known][seen], low[seen], high[seen], color=color, linewidth=1.0, alpha=0.9)
         for cut, edge, mark in ((band.low[known] < bottom, bottom, "v"), (band.high[known] > top, top, "^")):
-            if (cut & seen).any():
-                x = band.x[known][cut & seen]
-                axes.plot(x, np.full(len(x), edge), mark, color=color, markersize=3, clip_on=False, zorder=3)
+            x = band.x[known][cut]
+            _triangles(axes, x, np.full(len(x), edge), mark, color)
     axes.set_ylim(bottom, top)
+
+
+def _triangles(axes: Axes, x: Any, y: Any, mark: str, color: str) -> None:
+    """Triangles on the edge of a panel, which are left out where its place is computed: the edge moves with it."""
+    (drawn,) = axes.plot(x, y, mark, color=color, markersize=3, clip_on=False, zorder=3)
+    drawn.set_in_layout(False)
+
+
+def _mark_outside(axes: Axes, bands: Mapping[str, Band], looks: Mapping[str, dict[str, Any]]) -> None:
+    """The farthest value of each curve that leaves the panel, beside a triangle at the edge where it has it."""
+    bottom, top = axes.get_ylim()
+    taken: set[tuple[float, float]] = set()  # curves that start alike leave at the same place
+    for label, band in bands.items():
+        color = looks[label]["color"]
+        for outside, edge, mark in ((band.mean < bottom, bottom, "v"), (band.mean > top, top, "^")):
+            if not outside.any():
+                continue
+            farthest = int(np.argmax(np.where(outside, np.abs(band.mean - edge), -1.0)))
+            late = farthest > len(band.x) / 2
+            _triangles(axes, band.x[farthest], edge, mark, color)
+            if (place := (float(band.x[farthest]), edge)) in taken:
+                continue
+            taken.add(place)
+            number = axes.annotate(
+                f"{band.mean[farthest]:.3g}",
+                place,
+                xytext=(-4 if late else 4, 2 if mark == "v" else -2),
+                textcoords="offset points",
+                ha="right" if late else "left",
+                va="bottom" if mark == "v" else "top",
+                color=color,
+                fontsize=6.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
+            )
+            number.set_in_layout(False)
 
 
 def _mark_end(axes: Axes, band: Band, color: str) -> None:
@@ -212,9 +249,12 @@ def _mark_diverged(axes: Axes, panel: TrainingPanel, looks: Mapping[str, dict[st
 
 def _cut(axes: Axes, panel: TrainingPanel) -> None:
     """Limit the axis, so that a diverging curve or the wide intervals of few seeds do not flatten all curves."""
-    if panel.share:
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(0.0, low), min(1.0, high))
+    if panel.share:  # shares rise so fast at first that their beginning would flatten the rest
+        late = [band.mean[(band.x >= SETTLED * band.x[-1]) & np.isfinite(band.mean)] for band in panel.bands.values()]
+        values = np.concatenate(late)
+        if len(values):
+            room = 0.1 * float(np.ptp(values)) + 0.01
+            axes.set_ylim(max(0.0, values.min() - room), min(1.0, values.max() + room))
         return
     seen = [band.mean[np.isfinite(band.mean)] for band in panel.bands.values()]
     seen = [values for values in seen if len(values)]

@@ -197,7 +197,7 @@ def regime_of(results: Results, experiment: str) -> tuple[str, bool]:
         with np.errstate(divide="ignore", invalid="ignore"):
             left = np.log(results.final(method, "loss") / results.curve(method, "loss").values[0]).mean()
         if left < math.log(BY_HEART):
-            return f"{method} ends at {math.exp(left):.1%} of its initial loss", True
+            return f"{method} ends at {100 * math.exp(left):.1f} % of its initial loss", True
     return "", False
 
 

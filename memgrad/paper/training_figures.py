@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -31,14 +32,16 @@ FEWEST = 3
 
 MEANS = (
     f"mean over seeds and, at some places and with at least {FEWEST} seeds, its 95 % interval, of logarithms where the "
-    "axis is logarithmic, "
-    "a triangle where an interval goes on beyond the panel, a cross where a run diverged"
+    "axis is logarithmic, a triangle where an interval goes on beyond the panel, with a number if the curve does, "
+    "a cross where a run diverged"
 )
 
 PUBLISHED_STEPS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {"covtype": {SGD: 1.0, HB: 1.0}, "autoencoder": {SGD: 0.05, HB: 0.005}}
 )
 """The best step sizes that can be read from the paper: from its text, and from the labels of its digits."""
+
+HB_AT_A_TENTH = "HB, a tenth of SGD's lr"
 
 NOT_RUN = "not run"
 """What stands in the panel of an experiment that is not complete."""
@@ -48,26 +51,24 @@ class NoPicturesError(LookupError):
     """The rows of an experiment have no reconstructions."""
 
 
-def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, ratios: bool = False) -> Drawing:
-    """A metric over iterations, a panel for each problem and setting; with the ratios to SGD below, if asked for."""
+def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, reference: str = "") -> Drawing:
+    """A metric over iterations, a panel for each problem and setting; with the ratios to a reference below, if any."""
     table = _Table()
     rows = {
         setting: [
-            _panel(evidence, name, PROBLEMS[problem], metric, table, ratios=ratios) for problem, name in names.items()
+            _panel(evidence, name, PROBLEMS[problem], metric, table, reference=reference)
+            for problem, name in names.items()
         ]
         for setting, names in _rows_of_panels(evidence).items()
     }
-    foot = _foot(evidence)
-    if ratios:
-        foot["caption"] = "below each panel the loss as a multiple of SGD's, paired by seed; " + foot["caption"]
-    figure = figures.training_curves(rows, ylabel=ylabel, ratio_label="loss / SGD's", **foot)
+    figure = figures.training_curves(rows, ylabel=ylabel, **_foot(evidence, of=reference))
     return figure, table.columns()
 
 
-loss = partial(over_iterations, metric="loss", ylabel="loss", ratios=True)
+loss = partial(over_iterations, metric="loss", ylabel="loss", reference=SGD)
 """Fig. results_iterations_main."""
 
-gradient_norm = partial(over_iterations, metric="gradient_norm", ylabel="full gradient norm")
+gradient_norm = partial(over_iterations, metric="gradient_norm", ylabel="gradient norm")
 """Fig. exp_loss, whose reference leads to the gradient norms (erratum 46)."""
 
 accuracy = partial(over_iterations, metric="accuracy", ylabel="training accuracy")
@@ -81,8 +82,11 @@ def adaptive(evidence: Evidence) -> Drawing:
     """Fig. padam."""
     table = _Table()
     titles = {"loss": "loss", "accuracy": "training accuracy"}
-    row = [_panel(evidence, POLYADAM, title, metric, table, notes=False) for metric, title in titles.items()]
-    return figures.training_curves({"": row}, ylabel="", **_foot(evidence)), table.columns()
+    row = [
+        _panel(evidence, POLYADAM, title, metric, table, notes=False, reference="Adam" if metric == "loss" else "")
+        for metric, title in titles.items()
+    ]
+    return figures.training_curves({"": row}, ylabel="", **_foot(evidence, of="Adam")), table.columns()
 
 
 def step_sizes(evidence: Evidence) -> Drawing:
@@ -102,7 +106,8 @@ def step_sizes(evidence: Evidence) -> Drawing:
             for problem, name in names.items()
         ]
     foot = _foot(evidence)
-    foot["caption"] = "filled = selected, dotted = the paper's, where it says, cross = diverged, " + foot["caption"]
+    how = "filled = selected on the seeds in the titles, dotted = the paper's, where it says, cross = diverged, "
+    foot["caption"] = how + foot["caption"]
     figure = figures.training_curves(panels, ylabel="final loss", xlabel="step size", over_step_sizes=True, **foot)
     return figure, table.columns()
 
@@ -113,9 +118,11 @@ def reconstructions(evidence: Evidence) -> Drawing:
     pictures = np.asarray(evidence.originals(), dtype=float)
     rows = {"original": pictures}
     for label, method, lr in _shown(results):
-        rows[label] = _pictures(results, method, lr, pictures.shape)
+        final = results.final(method, "loss", lr=lr)[0]
+        rows[f"{label}, {final:.3g}" if np.isfinite(final) else label] = _pictures(results, method, lr, pictures.shape)
     foot = _foot(evidence)
-    foot["caption"] = f"{evidence.scale.name}: test examples, runs with the seed 0, {evidence.described(name)}"
+    what = "test examples, final loss beside each method, runs with the seed 0"
+    foot["caption"] = f"{evidence.scale.name}: {what}, {evidence.described(name)}"
     places = np.indices(pictures.shape).reshape(3, -1)
     columns = {
         "label": np.repeat(list(rows), pictures.size),
@@ -160,7 +167,7 @@ def _rows_of_panels(evidence: Evidence) -> dict[str, dict[str, str]]:
 
 
 def _panel(
-    evidence: Evidence, name: str, title: str, metric: str, table: _Table, *, notes: bool = True, ratios: bool = False
+    evidence: Evidence, name: str, title: str, metric: str, table: _Table, *, notes: bool = True, reference: str = ""
 ) -> TrainingPanel:
     if name in evidence.absent:
         return TrainingPanel(title, {}, NOT_RUN)
@@ -180,20 +187,21 @@ def _panel(
     run = any_run(results)
     few = {"gradient_norm": run.gradient_examples, "step_norm": None}.get(metric, run.loss_examples)
     seeds = f"{len(results.spec.seed_numbers)} seeds"
-    if HB_AT_SGDS in (method for _, method, _ in _shown(results)):
+    if HB_AT_SGDS in bands and HB_AT_SGDS in results.methods:
         seeds += f" ({HB_AT_SGDS}: {len(results.seeds(HB_AT_SGDS, results.selected_lr(SGD)))})"
     # Short lines: a panel is 26 letters wide.
     measured = "" if few is None else f"{'gradient' if metric == 'gradient_norm' else metric} of {few:,}"
-    lines = [lrs, seeds, _examples(evidence, name), measured]
-    below = _ratios_to_sgd(results, name, metric, table) if ratios else {}
+    regime = "another regime" if notes and evidence.regime(name) else ""
+    lines = [lrs, seeds, _examples(evidence, name), measured, regime]
+    below = _ratios_to(reference, results, name, metric, table) if reference else {}
     return TrainingPanel(title, bands, "\n".join(filter(None, lines)) if notes else "", share=share, ratios=below)
 
 
-def _ratios_to_sgd(results: Results, name: str, metric: str, table: _Table) -> dict[str, Band]:
-    """Each method's curve as a multiple of SGD's: the geometric mean over the seeds that both have."""
-    reference, found = results.curve(SGD, metric), {}
+def _ratios_to(compared: str, results: Results, name: str, metric: str, table: _Table) -> dict[str, Band]:
+    """Each method's curve as a multiple of another's: the geometric mean over the seeds that both have."""
+    reference, found = results.curve(compared, metric), {}
     for label, method, lr in _shown(results):
-        if method == SGD:
+        if method == compared:
             continue
         curve = results.curve(method, metric, lr=lr)
         seeds = [seed for seed in curve.seeds if seed in reference.seeds]
@@ -205,7 +213,7 @@ def _ratios_to_sgd(results: Results, name: str, metric: str, table: _Table) -> d
         ratio = dataclasses.replace(curve, steps=steps, values=np.log(mine) - np.log(other), seeds=tuple(seeds))
         mean, low, high = map(np.exp, ratio.interval())
         found[label] = _band(steps, mean, low, high, seeds)
-        table.add(name, method, lr, f"{metric} / SGD's", steps, mean, low, high)
+        table.add(name, method, lr, f"{metric} / {compared}'s", steps, mean, low, high)
     return found
 
 
@@ -218,14 +226,17 @@ def _band(steps: NDArray[Any], mean: Array, low: Array, high: Array, seeds: Sequ
 def _shown(results: Results) -> list[tuple[str, str, float]]:
     """Label, method and step size of each curve: all methods at their selected ones, and HB also at SGD's.
 
-    Where the two step sizes of HB are equal, as on covtype in the paper, both curves are drawn, one over the other.
+    Where these two step sizes of HB are equal, the paper shows HB at a tenth of it instead, and so do we if it was run.
     """
     compared = [name for name in results.methods if not _is_extra(name)]
     best = {method: results.selected_lr(method) for method in compared}
     if HB not in best:
         return [(f"{method}, lr {lr:g}", method, lr) for method, lr in best.items()]
     shown = [(method if method != HB else "HB, best lr", method, lr) for method, lr in best.items()]
-    if best[SGD] in results.step_sizes(HB):
+    if best[SGD] == best[HB]:
+        tenth = [lr for lr in results.step_sizes(HB) if math.isclose(lr, best[HB] / 10)]
+        shown += [(HB_AT_A_TENTH, HB, lr) for lr in tenth]
+    elif best[SGD] in results.step_sizes(HB):
         shown.append((HB_AT_SGDS, HB, best[SGD]))
     elif HB_AT_SGDS in results.methods:
         shown.append((HB_AT_SGDS, HB_AT_SGDS, best[SGD]))
@@ -277,9 +288,13 @@ def _tried_on(evidence: Evidence, name: str) -> str:
     return ", ".join(filter(None, [f"{seeds} {'seed' if seeds == 1 else 'seeds'}", _examples(evidence, name)]))
 
 
-def _foot(evidence: Evidence, what: str = MEANS) -> dict[str, Any]:
+def _foot(evidence: Evidence, what: str = MEANS, *, of: str = "") -> dict[str, Any]:
+    """The caption and the warning of a figure; `of` is the method to which ratios refer."""
+    below = f"below each panel of losses these as a multiple of {of}'s, paired by seed; " if of else ""
     ran = ", ".join(map(evidence.described, evidence.results))
-    return {"caption": f"{evidence.scale.name}: {what}, {ran}", "warning": "" if evidence.scale.decides else WARNING}
+    warning = "" if evidence.scale.decides else WARNING
+    found = {"caption": f"{below}{evidence.scale.name}: {what}, {ran}", "warning": warning}
+    return found | {"ratio_label": f"loss / {of}'s"} if of else found
 
 
 class _Table:

@@ -16,7 +16,7 @@ from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.claims import OUTCOMES, Claim, Verdict
 from memgrad.paper.reproduction import Reproduction
 from memgrad.paper.verdicts import CLAIMS, JUDGES
-from memgrad.report.embedding import Download, downloads, embedded, picture_of
+from memgrad.report.embedding import Download, as_download, downloads, embedded, picture_of
 from memgrad.report.methods import ExperimentPart, experiment_part, seconds_of
 from memgrad.report.remarks import (
     headline,
@@ -122,6 +122,8 @@ class Content:
         makers: The machines that made them.
         cost: Wall and CPU time of all training.
         errata: The errata that change what was run.
+        scoreboard: The verdicts with all of their numbers, to be saved.
+        missing: The experiments and figures that are missing; claims that are have their own banner.
     """
 
     reproduction: Reproduction
@@ -136,6 +138,8 @@ class Content:
     makers: tuple[Maker, ...]
     cost: Mapping[str, str]
     errata: Sequence[Mapping[str, Any]]
+    scoreboard: Download
+    missing: tuple[str, ...]
 
 
 def content_of(reproduction: Reproduction, results: Mapping[str, Results]) -> Content:
@@ -163,6 +167,8 @@ def content_of(reproduction: Reproduction, results: Mapping[str, Results]) -> Co
         _makers(reproduction),
         {clock: duration(sum(seconds_of(each, clock) for each in made.values())) for clock in ("wall", "cpu")},
         texts()["errata"],
+        as_download("scoreboard (JSON)", "scoreboard.json", reproduction.scoreboard()),
+        tuple(name for name in reproduction.skipped if name not in CLAIMS),
     )
 
 

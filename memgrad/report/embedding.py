@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,11 @@ def _download(path: Path) -> Download:
     if path.suffix.lower() == ".csv":  # a quarter of its size, and with no date in it the same each time
         content, name = gzip.compress(content, mtime=0), f"{name}.gz"
     return Download(title, name, _data(media, content))
+
+
+def as_download(title: str, name: str, plain: object) -> Download:
+    """Plain data, to be saved as JSON."""
+    return Download(title, name, _data(DOWNLOADS[".json"][0], (json.dumps(plain, indent=1) + "\n").encode()))
 
 
 def _data(media: str, content: bytes) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, final
 
 from memgrad.durations import duration
 from memgrad.experiments.comparison import Comparison
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
-from memgrad.paper.evidence import any_run
+from memgrad.paper.evidence import any_run, regime_of
 from memgrad.paper.reproduction import Made
 from memgrad.paper.scales import EXPERIMENTS, GRID, POLYADAM, PROBLEMS, experiment, tuning_of
 from memgrad.report.wording import listed, number_text, whole_numbers
@@ -60,6 +61,7 @@ class ExperimentPart:
         has_accuracy: Whether accuracy was measured.
         rows: Its methods; none if its rows were not given.
         settings: Name, the paper's value and ours, setting by setting.
+        regime: Why it does not speak for its data set; empty if it does, or its rows were not given.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ExperimentPart:
     has_accuracy: bool
     rows: tuple[MethodRow, ...]
     settings: tuple[tuple[str, str, str], ...] = ()
+    regime: str = ""
 
 
 def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
@@ -87,12 +90,29 @@ def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
         compared = results.compare("loss", reference)
         rows = tuple(_row(results, each, has_accuracy) for each in compared if each.method in compared_ones)
     facts = _facts(made, results)
-    return ExperimentPart(
-        made.name, title_of(made.name), facts, reference, has_accuracy, rows, beside_the_papers(made, facts)
-    )
+    settings = beside_the_papers(made, facts)
+    regime = "" if results is None or made.name not in EXPERIMENTS else regime_of(results, made.name)[0]
+    return ExperimentPart(made.name, title_of(made.name), facts, reference, has_accuracy, rows, settings, regime)
 
 
 NOT_GIVEN = "not given"
+
+OF_PROBLEMS: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
+    {
+        "covtype": (
+            ("data", "464,809 rows", "80 % of all rows, drawn at random"),
+            ("features", NOT_GIVEN, "scaled to [0, 1]: with the raw ones its step size 1 diverges"),
+            ("L2 term", "strongly convex", "1e-4, without which softmax regression is not strongly convex"),
+        ),
+        "autoencoder": (
+            ("pixels", NOT_GIVEN, "scaled to [0, 1]"),
+            ("loss", "cross entropy by pixel", "summed over pixels: with their mean its step sizes end on the plateau"),
+        ),
+        "mlp": (("pixels", NOT_GIVEN, "scaled to [0, 1]"),),
+        "cnn": (("pixels", NOT_GIVEN, "scaled to [-1, 1], as in PyTorch's tutorial; images are not augmented"),),
+    }
+)
+"""What our problems decide, beside what the paper says; `experiments.toml` has the reasons at length."""
 
 
 def beside_the_papers(made: Made, facts: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
@@ -111,7 +131,14 @@ def beside_the_papers(made: Made, facts: Mapping[str, str]) -> tuple[tuple[str, 
     else:
         grid = ", ".join(map(number_text, GRID))
     evaluate = made.spec.get("evaluate", {})
-    share = evaluate.get("loss_examples")
+    share, measured = evaluate.get("loss_examples"), evaluate.get("gradient_examples")
+    if made.name == POLYADAM:
+        options = (
+            ("PolyAdam", "no formula", "squares averaged by k/(k+p) v + p/(k+p) g²; decay 0.9 of gradients"),
+            ("Adam", NOT_GIVEN, "decays 0.9 and 0.999"),
+        )
+    else:
+        options = (("decay of p = e", NOT_GIVEN, "0.9, as heavy ball's"), ("momentum of heavy ball", "0.9", "0.9"))
     return (
         ("training examples", "all", facts["training examples"]),
         ("batch", batch, facts["batch"]),
@@ -120,9 +147,16 @@ def beside_the_papers(made: Made, facts: Mapping[str, str]) -> tuple[tuple[str, 
         ("seeds", "10", facts["seeds"]),
         *((f"step sizes, {name}", grid, tried) for name, tried in _grids(made.spec).items()),
         ("step sizes selected by", NOT_GIVEN, "final training loss, mean over seeds"),
-        ("loss over", "all examples", "all of them" if share is None else f"{share:,} of them, always the same"),
-        *([] if made.name == POLYADAM else [("decay of p = e", NOT_GIVEN, "0.9, as heavy ball's")]),
+        ("loss over", NOT_GIVEN, _share(share)),
+        *([] if made.name == POLYADAM else [("gradient norm over", NOT_GIVEN, _share(measured))]),
+        *options,
+        *OF_PROBLEMS["cnn" if made.name == POLYADAM else made.name.rpartition("-")[0]],
+        ("initial parameters", NOT_GIVEN, "PyTorch's default for each layer"),
     )
+
+
+def _share(examples: int | None) -> str:
+    return "all training examples" if examples is None else f"{examples:,} training examples, always the same"
 
 
 def _grids(spec: Mapping[str, Any]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from memgrad.experiments.storing.store import Store
 from memgrad.files import written_whole
 from memgrad.paper.reproduction import Reproduction
 from memgrad.report.content import FIRST_NUMBERS, MARKS, content_of
+from memgrad.report.remarks import seeds_needed
 from memgrad.report.wording import ends_text, number_text, sentence, whole_numbers
 
 
@@ -60,6 +61,7 @@ def render(reproduction: Reproduction, results: Mapping[str, Results]) -> str:
         "number": number_text,
         "ends": ends_text,
         "ranges": whole_numbers,
+        "seeds_needed": seeds_needed,
         "sentence": sentence,
         "kind": lambda outcome: outcome.replace(" ", "-"),  # in the names of classes, which have no spaces
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,7 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from memgrad.paper.adaptive import DEGREES
 from memgrad.paper.claims import BEYOND, Verdict
+from memgrad.paper.rules import MOST_SEEDS, Finding, recompare, seeds_to_decide
 from memgrad.paper.settings import SmoothingSettings
 from memgrad.paper.verdicts import CLAIMS
 from memgrad.report.wording import listed
@@ -68,7 +71,7 @@ NOT_BY_SEEDS = {
     "R4": "A step size that was not tried may be the best: more step sizes would decide it.",
     "R9": "A method that is still on the plateau may leave it later: more steps would decide it.",
 }
-"""What would decide a claim whose open comparisons no number of seeds decides."""
+"""What would decide open comparisons of a claim that seeds may not decide."""
 
 
 def to_decide(verdict: Verdict) -> str:
@@ -77,21 +80,54 @@ def to_decide(verdict: Verdict) -> str:
         return ""
     if verdict.claim.id == "S2":
         return _runs_of_s2(verdict)
+    if verdict.claim.id == "A1":
+        return _seeds_of_a1(verdict)
     open_ = [each for each in verdict.findings if each.status == "open"]
     if not open_:
         return ""
-    favorable = sorted(each.seeds for each in open_ if each.seeds > 0)
-    contrary = sorted(-each.seeds for each in open_ if each.seeds < 0)
-    if not favorable + contrary and verdict.claim.id in NOT_BY_SEEDS:
-        return NOT_BY_SEEDS[verdict.claim.id]
-    more = f"more seeds would decide {len(favorable + contrary)} of {len(open_)} open comparisons"
-    sides = [
-        f"{listed(list(map(str, seeds)))} {words}"
-        for seeds, words in ((favorable, "in its favor"), (contrary, "against it"))
-        if seeds
-    ]
-    numbers = f": {', '.join(sides)}" if sides else ", because the means are too near the borders"
-    return f"If means and spreads stay, {more}{numbers}."
+    said = [NOT_BY_SEEDS[verdict.claim.id]] if verdict.claim.id in NOT_BY_SEEDS else []
+    counted = [each.seeds for each in open_ if each.seeds]
+    if counted:
+        against = sum(seeds < 0 for seeds in counted)
+        sides = f", {against} of them against the claim, and one is enough to contradict it" if against else ""
+        more = f"more seeds would decide {len(counted)} of {len(open_)} open comparisons{sides}"
+        said.append(f"If means and spreads stay, {more}. How many is said beside each.")
+    elif not said:
+        said.append(
+            f"If means and spreads stay, no number of seeds up to {MOST_SEEDS:,} would decide any of {len(open_)} open "
+            "comparisons, because the means are too near the borders."
+        )
+    return " ".join(said)
+
+
+def seeds_needed(finding: Finding) -> str:
+    """How many seeds would decide an open comparison, and how; empty if no number would, or it is not open.
+
+    Example:
+        >>> seeds_needed(Finding("open", seeds=-12)), seeds_needed(Finding("supported"))
+        ('12 seeds would contradict it', '')
+    """
+    if finding.status != "open" or not finding.seeds:
+        return ""
+    return f"{abs(finding.seeds)} seeds would {'support' if finding.seeds > 0 else 'contradict'} it"
+
+
+def _seeds_of_a1(verdict: Verdict) -> str:
+    """The claim asks for one degree that is below both of its rivals, corrected for all degrees."""
+    needed: dict[str, list[int]] = {}
+    for number in verdict.numbers:
+        if found := re.fullmatch(r"loss (p=\d+) / .*, last half", number.name):
+            below = number.has_interval and number.value < 1
+            seeds = seeds_to_decide(recompare("less", number), len(DEGREES)) if below else 0
+            needed.setdefault(found[1], []).append(seeds)
+    degrees = {degree: max(seeds) for degree, seeds in needed.items() if all(seeds)}
+    if not degrees:
+        return (
+            "No number of seeds would show a degree to be faster: each is above one of its rivals in the mean, or too "
+            "near it. Other step sizes or longer runs may."
+        )
+    degree, seeds = min(degrees.items(), key=lambda pair: pair[1])
+    return f"If means and spreads stay, {seeds} seeds would show {degree} to be faster than both."
 
 
 def _runs_of_s2(verdict: Verdict) -> str:

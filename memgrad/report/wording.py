@@ -9,11 +9,13 @@ from memgrad.statistics import Estimate
 
 
 def number_text(value: float) -> str:
-    """A number with four digits.
+    """A number with four digits, or six if it is that close to 1, as ratios are.
 
     Example:
         >>> number_text(0.123456), number_text(1.0), number_text(-3e-7), number_text(12345.6)
         ('0.1235', '1', '-3e-7', '12,346')
+        >>> number_text(0.99996), number_text(1.0012)
+        ('0.99996', '1.0012')
         >>> number_text(float("inf")), number_text(float("nan"))
         ('∞', 'undefined')
     """
@@ -23,7 +25,8 @@ def number_text(value: float) -> str:
         return "∞" if value > 0 else "-∞"
     if 1e4 <= abs(value) < 1e7:
         return f"{value:,.0f}"
-    mantissa, _, exponent = f"{value:.4g}".partition("e")
+    digits = 6 if abs(value - 1) < 0.002 else 4
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 

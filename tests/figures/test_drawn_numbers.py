@@ -200,7 +200,11 @@ def test_a_curve_that_diverges_is_cut_at_half_more_than_the_others_reach() -> No
 def test_shares_are_drawn_between_0_and_1_and_intervals_end_at_the_frame() -> None:
     axes = drawn({"SGD": band([0.5, 0.9, 1.0])}, share=True).axes[0]
     assert (axes.get_yscale(), axes.get_ylim()[1]) == ("linear", 1.0)
-    assert axes.get_ylim()[0] > 0
+    # The beginning, 0.5, is outside and written at the edge, which is below the rest by a tenth of its range and 0.01.
+    assert axes.get_ylim()[0] == pytest.approx(0.9 - 0.1 * 0.1 - 0.01)
+    assert [text.get_text() for text in axes.texts] == ["0.5"]
+    # Of the intervals of 0.5 and 0.9, and of the curve.
+    assert marks(axes, "v") == [(x, pytest.approx(0.88)) for x in (0.0, 1.0, 0.0)]
     tops = [float(path.vertices[:, 1].max()) for path in axes.collections[0].get_paths()]
     assert max(tops) == 1.0
     assert marks(axes, "^")[-1] == (2.0, 1.0)

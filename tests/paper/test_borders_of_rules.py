@@ -240,7 +240,7 @@ def test_a_method_that_ends_at_one_percent_has_not_learnt_by_heart() -> None:
 
     assert regime_of(results_of("mlp-full", loss=ending(0.0101)), "mlp-full") == ("", False)
     assert regime_of(results_of("mlp-full", loss=ending(0.0099)), "mlp-full") == (
-        "SGD ends at 1.0% of its initial loss",
+        "SGD ends at 1.0 % of its initial loss",
         True,
     )
 

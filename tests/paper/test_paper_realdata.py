@@ -395,7 +395,7 @@ def test_a_full_batch_that_a_method_learns_by_heart_decides_nothing_but_counts_a
 
     assert regime_of(results_of("mlp-full", loss=by_heart(0.11)), "mlp-full") == ("", False)  # 1.1 % of the start
     reason, planned = regime_of(results_of("mlp-full", loss=by_heart(0.09)), "mlp-full")
-    assert reason.startswith("HB ends at 0.9% of its initial loss")
+    assert reason.startswith("HB ends at 0.9 % of its initial loss")
     assert planned
     plain, learnt = (judged("R7", loss=by_heart(factor)) for factor in (1.0, 0.05))
     assert plain.outcome == learnt.outcome == "reproduced"

@@ -160,10 +160,12 @@ def test_settings_stand_beside_those_that_the_paper_gives(name: str, batch: str,
     assert (found["batch"], found["minibatches"][1]) == ([batch, "b"], minibatches)
     assert found["step sizes, HB"] == [grid, "0.1, 0.2 (on seeds 100, 101)"]
     assert "step sizes, SGD" not in found
-    assert found["loss over"] == ["all examples", "5,000 of them, always the same"]
-    assert ("decay of p = e" in found) is (name != "polyadam")
+    assert found["loss over"] == [NOT_GIVEN, "5,000 training examples, always the same"]
+    assert ("decay of p = e" in found) is ("gradient norm over" in found) is (name != "polyadam")
+    assert ("PolyAdam" in found) is (name == "polyadam")
+    assert found["pixels"][1].startswith("scaled to [-1, 1]" if name == "polyadam" else "scaled to [0, 1]")
     whole = {label: rest for label, *rest in methods.beside_the_papers(made_of(name), FACTS)}
-    assert whole["loss over"][1] == "all of them"
+    assert whole["loss over"][1] == "all training examples"
 
 
 def test_an_experiment_of_ones_own_has_facts_and_no_paper_beside_it() -> None:

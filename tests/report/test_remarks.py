@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from scipy import stats
 
 from memgrad.paper.claims import Verdict
 from memgrad.paper.rules import Finding
 from memgrad.paper.verdicts import CLAIMS, JUDGES
-from memgrad.report.remarks import headline, how_to_read, published, published_beside, synthetic_state, to_decide
+from memgrad.report.remarks import (
+    NOT_BY_SEEDS,
+    headline,
+    how_to_read,
+    published,
+    published_beside,
+    seeds_needed,
+    synthetic_state,
+    to_decide,
+)
 from memgrad.statistics import Estimate
 
 
@@ -36,17 +48,44 @@ def test_a_claim_of_our_own_is_counted_apart_where_it_was_run(own: str, said: st
 def test_open_comparisons_say_how_many_seeds_would_decide_them() -> None:
     findings = (Finding("open", 0.2, 0.9, seeds=12), Finding("open", 1.0, 1.0), Finding("supported", 0.01, 1.0))
     text = to_decide(verdict("R3", findings=findings))
-    assert text == "If means and spreads stay, more seeds would decide 1 of 2 open comparisons: 12 in its favor."
+    assert text == (
+        "If means and spreads stay, more seeds would decide 1 of 2 open comparisons. How many is said beside each."
+    )
     two = (Finding("open", seeds=40), Finding("open", seeds=12), Finding("contradicted", seeds=5))
-    assert to_decide(verdict("R3", findings=two)).endswith("decide 2 of 2 open comparisons: 12 and 40 in its favor.")
+    assert to_decide(verdict("R3", findings=two)).endswith(
+        "decide 2 of 2 open comparisons. How many is said beside each."
+    )
     contrary = (*two, Finding("open", seeds=-7))
-    assert to_decide(verdict("R3", findings=contrary)).endswith("comparisons: 12 and 40 in its favor, 7 against it.")
+    assert to_decide(verdict("R3", findings=contrary)) == (
+        "If means and spreads stay, more seeds would decide 3 of 3 open comparisons, 1 of them against the claim, and "
+        "one is enough to contradict it. How many is said beside each."
+    )
     assert "too near the borders" in to_decide(verdict("R3", findings=findings[1:]))
     assert to_decide(verdict("R4", findings=findings[1:])).endswith("more step sizes would decide it.")
     assert to_decide(verdict("R9", findings=findings[1:])).endswith("more steps would decide it.")
-    assert to_decide(verdict("R9", findings=findings)).endswith("1 of 2 open comparisons: 12 in its favor.")
+    assert to_decide(verdict("R9", findings=findings)) == f"{NOT_BY_SEEDS['R9']} {text}"
     assert to_decide(verdict("R3", "reproduced", findings=findings[2:])) == ""
     assert to_decide(verdict("R3", findings=findings, rehearsal=True)) == ""
+    beside = [seeds_needed(each) for each in contrary]
+    assert beside == ["40 seeds would support it", "12 seeds would support it", "", "7 seeds would contradict it"]
+
+
+def test_a1_says_how_many_seeds_would_show_a_degree_to_be_below_both() -> None:
+    """At the strictest of five levels: t of n - 1 degrees above the quantile 1 - 0.05/5."""
+
+    def numbers(*ratios: float) -> tuple[Estimate, ...]:
+        found = []
+        for name, ratio in zip(("p=2 / Adam", "p=2 / Adagrad", "p=4 / Adam", "p=4 / Adagrad"), ratios, strict=True):
+            half = 0.02 * stats.t.ppf(0.975, 4) / math.sqrt(5)  # five seeds, a standard deviation of 0.02
+            ends = math.log(ratio) - half, math.log(ratio) + half
+            found.append(Estimate(ratio, *map(math.exp, ends), name=f"loss {name}, last half", n=5))
+        return tuple(found)
+
+    assert "No number of seeds" in to_decide(verdict("A1", numbers=numbers(1.01, 0.8, 1.02, 0.8)))
+    text = to_decide(verdict("A1", numbers=numbers(0.99, 0.8, 1.02, 0.8)))
+    mean = -math.log(0.99)
+    needed = next(n for n in range(5, 99) if mean / 0.02 * math.sqrt(n) >= stats.t.ppf(1 - 0.05 / 5, n - 1))
+    assert text == f"If means and spreads stay, {needed} seeds would show p=2 to be faster than both."
 
 
 def test_s2_says_how_many_runs_would_decide_it() -> None:

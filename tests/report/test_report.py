@@ -267,7 +267,8 @@ def test_what_was_skipped_is_named_with_its_reason(tmp_path: Path) -> None:
         interrupted=True,
     )
     text = Parsed(write_report(partial, left, tmp_path / "report.html").read_text()).text
-    assert "3 parts are missing." in text
+    assert "cnn-mini, results are missing." in text
+    assert "2 of 20 claims were not run" in text
     assert "the data set cifar10 is not there" in text
     assert "It needs cnn-mini." in text
     assert "It was stopped before" in text
