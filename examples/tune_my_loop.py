@@ -20,6 +20,8 @@ from memgrad import MemAdam, MemSGD
 from memgrad.experiments import Candidate, Rules, Trial, Tuner
 
 STEPS, EVERY = 200, 20
+PROBLEM = f"two spirals, {STEPS} steps"  # a file about another problem is refused
+RULES = Rules(most=6, refine=3, fresh=5)
 
 CANDIDATES = [
     Candidate("AdamW", lr=3e-3, baseline=True),
@@ -53,8 +55,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, help="the most runs it may use")
     options = parser.parse_args()
 
-    rules, problem = Rules(most=6, refine=3, fresh=5), f"two spirals, {STEPS} steps"  # a file of another is refused
-    tuner = Tuner(CANDIDATES, rules=rules, runs=options.runs, file=options.file, problem=problem)
+    tuner = Tuner(CANDIDATES, rules=RULES, runs=options.runs, file=options.file, problem=PROBLEM)
     while trial := tuner.ask():
         losses = train(trial)
         tuner.tell(trial, losses, steps=range(0, STEPS + 1, EVERY))

@@ -2,33 +2,33 @@
 
     python examples/tune_processes.py --jobs 2 --file tuning.json
 
-The script is told the method, the learning rate and the seed, and prints its losses as one line of JSON. Here it is
-this file itself, which trains as tune_my_loop.py does.
+The script is told the method, the learning rate and the seed, and prints its losses as one line of JSON, NaN if
+training diverged. If it fails, its error is shown and tuning stops; the same call continues. Here it is this file
+itself, which trains as tune_my_loop.py does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from tune_my_loop import CANDIDATES, EVERY, STEPS, train
+from tune_my_loop import CANDIDATES, EVERY, PROBLEM, RULES, STEPS, train
 
-from memgrad.experiments import Rules, Trial, Tuner
+from memgrad.experiments import Trial, Tuner
 
 COMMAND = [sys.executable, __file__, "--train"]
 
 
 def launched(trial: Trial) -> list[float]:
-    """The losses that the script prints; not finite if it fails, which counts as diverged."""
+    """The losses that the script prints. A script that fails raises: a fault in it is no divergence."""
     settings = {"name": trial.name, "place": trial.place, "seed": trial.seed, "options": dict(trial.options)}
     command = [*COMMAND, json.dumps(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own command
-    return json.loads(done.stdout) if done.returncode == 0 else [math.nan]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603  # our own command
+    return json.loads(done.stdout)
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
         print(json.dumps(train(Trial(**json.loads(options.train), stage=""))))
         return
 
-    tuner = Tuner(CANDIDATES, rules=Rules(most=6, refine=3, fresh=5), runs=options.runs, file=options.file)
+    tuner = Tuner(CANDIDATES, rules=RULES, runs=options.runs, file=options.file, problem=PROBLEM)
     running: dict[Future[list[float]], Trial] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
         while not tuner.done:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +189,7 @@ def tune(
     from memgrad.experiments.training.engines.engine import check_device
     from memgrad.files import written_whole
 
+    began = time.monotonic()
     check_outputs(figure=out, text=repeat)
     if (
         repeat is not None
@@ -203,7 +206,11 @@ def tune(
     check_device(device, here=engine == "local")
     trains = chosen_engine(engine, workers, address)
     forecast, pace = _forecast(spec, candidates, rules, limits, workers)
+    if limits.seconds is not None:  # a budget is for the whole command, and measuring took a part of it
+        limits = replace(limits, seconds=_left(limits.seconds, time.monotonic() - began, pace))
     kept = store_in(store, create=True)
+    if known := len(kept.digests()):
+        forecast += f" The store has {known:,} runs; those of this tuning are not trained again."
     with live(quiet=quiet or as_json) as display:
         display.said(forecast)
         answer = tuned(
@@ -229,6 +236,8 @@ def tune(
         with written_whole(repeat) as unfinished:
             unfinished.write_text(repeating(spec, answer, repeat.parent), encoding="utf-8")
         typer.echo(f"wrote {repeat}", err=as_json)
+    elif repeat is not None:
+        typer.echo(f"{repeat} was not written: there is no method to repeat yet.", err=True)
     if status := EXITS[answer.status]:
         raise typer.Exit(status)
 
@@ -287,17 +296,24 @@ def _forecast(
     least, most = expected_runs(candidates, rules)
     takes = f"about {duration(least * pace)} to {duration(most * pace)} on {found.workers} workers"
     needs = f"{len(candidates)} methods need {least} to {most} runs: {takes}."
+    budgets = [] if limits.runs is None else [(f"{limits.runs} runs", float(limits.runs))]
     if limits.seconds is not None:
-        if limits.seconds < pace:
-            raise ValueError(
-                f"--budget {duration(limits.seconds)} is too short for one run, which takes about {duration(pace)}; "
-                "give more, or make the runs shorter with --steps."
-            )
-        needs += f" The budget of {duration(limits.seconds)} buys about {limits.seconds / pace:.0f} runs."
-    if limits.runs is not None and limits.runs < most:
-        enough = "may end the race early" if limits.runs >= least else "is likely to end before there is an answer"
-        needs += f" The budget of {limits.runs} runs {enough}."
+        bought = limits.seconds / pace
+        budgets.append((f"{duration(limits.seconds)}, about {bought:.0f} runs,", bought))
+    for budget, bought in budgets:
+        early = "may end the race early" if bought >= least else "is likely to end before there is an answer"
+        needs += f" The budget of {budget} {'is enough' if bought >= most else early}."
     return needs, pace
+
+
+def _left(seconds: float, spent: float, pace: float) -> float:
+    """What is left of a budget of time after the cost of a run was measured."""
+    if seconds < spent + pace:
+        raise ValueError(
+            f"--budget {duration(seconds)} is too short for one run: loading the problem and measuring took "
+            f"{duration(spent)}, and a run takes about {duration(pace)}; give more, or take fewer --steps."
+        )
+    return seconds - spent
 
 
 def _print(answer: Answer, again: str) -> None:

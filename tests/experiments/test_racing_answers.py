@@ -66,12 +66,12 @@ BETTER = Answer("answered", "one method is left in the race", MINE, BASE, Estima
             "Stay with base at lr 0.01: the loss of mine at lr 0.1, the best other, is 50.0 % higher than its own.",
         ),
         (
-            {"scale": "linear", "ratio": Estimate(-0.5, -0.6, -0.4, 10)},
+            {"ratio_scale": "linear", "ratio": Estimate(-0.5, -0.6, -0.4, 10)},
             MINE,
             "Use mine at lr 0.1: its loss is 0.5 lower than that of base at lr 0.01.",
         ),
         (
-            {"scale": "linear", "ratio": Estimate(0.5, -0.1, 1.1, 10)},
+            {"ratio_scale": "linear", "ratio": Estimate(0.5, -0.1, 1.1, 10)},
             BASE,
             "Stay with base at lr 0.01: the loss of mine at lr 0.1, the best other, is 0.5 higher than its own, which "
             "is within the noise of 10 seeds.",
@@ -96,8 +96,12 @@ BETTER = Answer("answered", "one method is left in the race", MINE, BASE, Estima
             "No answer: mine at lr 0.1 diverged on 2 of 10 fresh seeds and base at lr 0.01 diverged on 1 of 10 fresh "
             "seeds. Lower their learning rates.",
         ),
-        ({"baseline": None, "ratio": None}, MINE, "Use mine at lr 0.1: all others diverged."),
-        ({"challenger": None, "ratio": None}, BASE, "Use base at lr 0.01: all others diverged."),
+        ({"baseline": None, "ratio": None}, MINE, "Use mine at lr 0.1: every baseline diverged."),
+        (
+            {"challenger": None, "ratio": None},
+            BASE,
+            "Use base at lr 0.01: every other method than the baselines diverged.",
+        ),
         (
             {"challenger": None, "baseline": None, "ratio": None, "reason": "no time"},
             None,
@@ -156,7 +160,7 @@ def test_an_answer_is_plain_data() -> None:
     empty = Answer("failed", "nothing").to_dict()
     unknown = ("pick", "challenger", "baseline", "ratio", "steps_saved")
     assert [empty[name] for name in unknown] == [None] * 5
-    assert "difference" in Answer("failed", "nothing", scale="linear").to_dict()
+    assert "difference" in Answer("failed", "nothing", ratio_scale="linear").to_dict()
 
 
 def test_an_answer_in_words_has_a_line_for_each_fact() -> None:
@@ -186,7 +190,7 @@ def test_an_answer_in_words_has_a_line_for_each_fact() -> None:
     ]
     plain = answer_in_words(replace(BETTER, steps_saved=None)).splitlines()
     assert len(plain) == 3  # no steps saved are known, and nothing is undecided, dropped or at an edge
-    difference = replace(BETTER, scale="linear", ratio=Estimate(-0.5, -0.6, -0.4, 7))
+    difference = replace(BETTER, scale="linear", ratio_scale="linear", ratio=Estimate(-0.5, -0.6, -0.4, 7))
     assert answer_in_words(difference).splitlines()[1].startswith("Loss difference on 7 fresh seeds: -0.5 [-0.6, -0.4]")
     for status in ("failed", "interrupted"):
         text = answer_in_words(Answer(status, "why", runs=3))  # type: ignore[arg-type]
@@ -222,10 +226,10 @@ RACE = Standing(
             "Learning rates near a, lr 1 and b, lr 0.1, on more seeds: 2 runs next.",
         ),
         (Course("fresh", TRIALS, {}, None, Configuration("a", 0)), "Fresh seeds for a, lr 1: 2 runs next."),
-        (Course("race", TRIALS, {}, replace(RACE, seeds=0)), "Race of 5 methods: 2 runs next."),
+        (Course("race", TRIALS, {}, replace(RACE, seeds=0, means={})), "Race of 5 methods: 2 runs next."),
         (
             Course("race", TRIALS, {}, RACE),
-            "Race after 4 seeds: a leads, then b (+10.0 %), c (+20.0 %), d (+30.0 %) and 1 more; 2 runs next. Dropped: "
+            "Race after 4 seeds: a leads, then b (+10.0 %), c (+20.0 %), d (+30.0 %), e (new); 2 runs next. Dropped: "
             "x is worse than a by 10.5 % or more (4 seeds).",
         ),
         (
@@ -260,7 +264,9 @@ def runs_of(configuration: Configuration, *finals: float, first: int = FRESH) ->
 
 def course_of(**changes: Any) -> Course:
     searches = {"a": Found({}, frozenset({0}), 0, at_edge=True), "b": Found({4: 1}, frozenset({0}), 0)}
-    standing = Standing(3, ("a, lr 1", "c, lr 1"), (Dropped("b, lr 1", 3, "a, lr 1"),), {"a, lr 1": 0.0}, {})
+    standing = Standing(
+        3, ("a, lr 1", "c, lr 1"), (Dropped("b, lr 1", 3, "a, lr 1"),), {"a, lr 1": 0.0, "c, lr 1": 0.1}, {}
+    )
     return replace(Course("done", (), searches, standing, A, B, "answered", "so", 42), **changes)
 
 

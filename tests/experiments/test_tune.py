@@ -241,7 +241,48 @@ def test_a_run_that_raises_an_error_counts_as_diverged(tmp_path: Path, width: in
 def test_a_method_none_of_whose_runs_can_be_trained_is_a_failure(tmp_path: Path) -> None:
     found = tune(raising(tmp_path, 0.0, 1), Store.open(tmp_path / "store"), Here(), rules=RULES)
     assert found.status == "failed"
-    assert "no run of MemSGD, SGD could be trained: ValueError: too large" in found.reason
+    assert "no run could be trained: ValueError: too large" in found.reason
+
+
+# Outputs of 0.003 times the gradients are small, and those of 30 times them are not.
+@pytest.mark.parametrize(("lrs", "limit"), [((0.03, 30.0), 100.0), ((0.003, 0.003), 60.0)])
+def test_errors_at_some_learning_rates_end_nothing_and_change_nothing_when_called_again(
+    tmp_path: Path, lrs: tuple[float, float], limit: float
+) -> None:
+    spec, other = raising(tmp_path, limit, 2), Store.open(tmp_path / "store")
+    methods = [method.model_copy(update={"lr": lr}) for method, lr in zip(spec.methods, lrs, strict=True)]
+    spec = spec.model_copy(update={"methods": methods})
+    listener = Words()
+    found = tune(spec, other, Here(), rules=RULES, listener=listener)
+    assert any("raised an error" in text for text in listener.words)
+    assert found.status == "answered"
+    assert tune(spec, other, Here(), rules=RULES) == found
+
+
+def test_a_method_that_raises_at_every_learning_rate_is_named(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from memgrad import MemSGD\n"
+        "class Broken(MemSGD):\n"
+        "    def step(self, closure=None):\n"
+        "        raise RuntimeError('it is broken')\n"
+    )
+    spec = raising(tmp_path, 1e9, 2)
+    data = [{"optimizer": "SGD", "lr": 0.1}, {"name": "own", "optimizer": "own.py:Broken", "lr": 0.1}]
+    whole = {"problem": spec.problem, "steps": 20, "metrics": ["loss"], "evaluate": {"times": 3}, "methods": data}
+    found = tune(Spec.of(whole, folder=tmp_path), Store.open(tmp_path / "store"), Here(), rules=RULES)
+    assert found.status == "failed"
+    assert found.reason.startswith("no run of own could be trained: RuntimeError: it is broken")
+
+
+def test_a_search_starts_at_what_was_found_for_a_method_with_a_grid(tmp_path: Path) -> None:
+    first = {"name": "A", "optimizer": "SGD", "lr": 1.0, "grid": {"momentum": [0.0, 0.5]}}
+    follower = {"name": "B", "optimizer": "MemSGD", "memory": "poly:2", "lr": "best of A"}
+    whole = {"problem": raising(tmp_path, 1e9, 2).problem, "steps": 20, "metrics": ["loss"], "evaluate": {"times": 3}}
+    spec, courses = Spec.of({**whole, "methods": [first, follower]}, folder=tmp_path), list[Course]()
+    tune(spec, Store.open(tmp_path / "store"), Here(), rules=RULES, watcher=courses.append)
+    begun = [set(course.searches) for course in courses]
+    assert begun[0] == {"A [momentum=0.0]", "A [momentum=0.5]"}  # B waits for the first of these
+    assert "B" in begun[-1]
 
 
 def test_the_store_is_locked_from_the_first_round_to_the_last(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from memgrad.experiments.racing.course import FIRST_SEED, Trial
 from memgrad.experiments.racing.learning_rates import HALF, Search, learning_rate
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
+from memgrad.experiments.racing.words import course_in_words
+from memgrad.figures import race
 
 Loss = Callable[[Trial], float]
 RULES = Rules(first=3, most=6, refine=4, fresh=4)
@@ -36,6 +38,32 @@ def tuned(loss: Loss, *names: str, runs: int | None = None, rules: Rules = RULES
 def nearly_equal(trial: Trial) -> float:
     """Methods that differ less than seeds, best at learning rate 0.1: the race goes on as long as it may."""
     return math.exp(0.01 * "abcd".index(trial.name) + 0.01 * (trial.place + 4) ** 2 + 0.03 * noise(trial))
+
+
+# --- what decides ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_negative_loss_on_a_fresh_seed_changes_nothing_that_was_chosen(number: int) -> None:
+    """c scatters so much that means of losses and of their logarithms rank it differently."""
+
+    def loss(trial: Trial, first_fresh: float | None) -> float:
+        if first_fresh is not None and trial.seed == FIRST_SEED["fresh"]:
+            return first_fresh
+        best = 0.03 * (trial.place + 4) ** 2 + 0.02 * random.Random(f"{number} {trial}").gauss(0, 1)
+        lucky = random.Random(f"{number} {trial.seed}").random() < 0.5
+        return {"a": 1.0, "b": 0.85, "c": 0.225 if lucky else 1.62}[trial.name] * math.exp(best)
+
+    usual, rounds = tuned(lambda trial: loss(trial, None), *"abc")
+    negative, others = tuned(lambda trial: loss(trial, -0.01), *"abc")
+    assert rounds == others
+    assert (usual.scale, usual.ratio_scale) == ("log", "log")
+    assert (negative.scale, negative.ratio_scale) == ("log", "linear")
+    assert usual.dropped == negative.dropped
+    for one, other in ((usual.challenger, negative.challenger), (usual.baseline, negative.baseline)):
+        assert one is not None
+        assert other is not None
+        assert (one.name, one.lr) == (other.name, other.lr)
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------
@@ -65,6 +93,40 @@ def test_with_a_budget_the_last_two_are_both_refined_or_neither_is(runs: int) ->
     assert len(lrs) == 1
     unrefined = lrs == {0.1}
     assert unrefined == ("not refined" in answer.reason)
+    if unrefined:
+        assert answer.status == "exhausted"  # a larger budget may give another answer
+
+
+@pytest.mark.parametrize("runs", range(84, 96))
+def test_a_budget_may_end_when_another_learning_rate_has_just_stepped_in(runs: int) -> None:
+    def loss(trial: Trial) -> float:  # b diverges at the learning rate found, on the fourth seed of the race
+        late = (trial.name, trial.place, trial.seed) == ("b", -4, FIRST_SEED["race"] + 3)
+        return math.inf if late else nearly_equal(trial)
+
+    answer, rounds = tuned(loss, *"abcd", runs=runs)
+    assert sum(map(len, rounds)) == answer.runs <= runs
+    assert answer.pick is not None
+    assert set(answer.undecided) <= answer.raced.keys()
+
+
+def test_a_race_whose_learning_rates_have_all_just_given_way_has_no_leader() -> None:
+    def loss(trial: Trial) -> float:
+        late = (trial.place, trial.seed) == (-4, FIRST_SEED["race"] + 3)
+        best = 0.1 * (trial.place + 4) ** 2
+        return math.inf if late else math.exp(0.01 * "ab".index(trial.name) + best + 0.01 * noise(trial))
+
+    tuner = Tuner([Candidate(name, lr=0.1, baseline=name == "a") for name in "ab"], rules=RULES)
+    between = []
+    while wants := tuner.wanted():
+        tuner.tell_all({trial: Measured(loss(trial)) for trial in wants})
+        standing = tuner.course.standing
+        if standing is not None and standing.seeds and not standing.leader:
+            between.append((tuner.answer(), course_in_words(tuner.course)))
+    [(answer, line)] = between
+    assert (answer.leader, answer.undecided) == ("", ())
+    assert line.startswith("Race of 2 methods: ")
+    assert len(race(answer).axes) == 1  # only the search is drawn
+    assert tuner.answer().status == "answered"
 
 
 def test_when_the_time_is_up_after_refining_the_refined_learning_rates_stay() -> None:

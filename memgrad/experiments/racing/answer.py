@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from memgrad.experiments.racing.candidates import Configuration
-from memgrad.experiments.racing.course import FIRST_SEED, LEAST, Course, Status
+from memgrad.experiments.racing.course import FIRST_SEED, LEAST, Course, Scale, Status
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped, Rules
 from memgrad.kinds import Array
@@ -75,8 +75,8 @@ class Answer:
         reason: Why it ended.
         challenger: The best method that is not a baseline, measured on fresh seeds; None if there is none yet.
         baseline: The best baseline, on the same seeds.
-        ratio: The final loss of the challenger as a multiple of the baseline's, paired by seed; on the linear scale,
-            where losses need not be positive, the difference.
+        ratio: The final loss of the challenger as a multiple of the baseline's, paired by seed; the difference if
+            `ratio_scale` is `linear`.
         steps_saved: The share of the steps that the challenger saves: after the others its loss stays at or below the
             final loss of the baseline, seed by seed. On a seed on which it does not get there it is minus the share
             that the baseline saves.
@@ -85,7 +85,8 @@ class Answer:
         dropped: Those that it dropped, with the reason.
         seeds: The number of seeds in the race.
         runs: The number of runs of search, race and fresh seeds together.
-        scale: Whether losses are compared by logarithms (`log`) or as they are (`linear`).
+        scale: Whether search and race compare losses by logarithms (`log`) or as they are (`linear`).
+        ratio_scale: The same for `ratio`: `linear` also if a loss on a fresh seed is negative.
         rules: The rules, with the error rate of the race.
         raced: The final losses in the race by configuration, in the order of the seeds; infinite where a run diverged.
         profiles: The mean loss of the search by candidate and learning rate; infinite where a run diverged.
@@ -106,7 +107,8 @@ class Answer:
     dropped: tuple[Dropped, ...] = ()
     seeds: int = 0
     runs: int = 0
-    scale: Literal["log", "linear"] = "log"
+    scale: Scale = "log"
+    ratio_scale: Scale = "log"
     rules: Rules = Rules()  # noqa: RUF009  # a frozen value
     raced: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
@@ -138,7 +140,8 @@ class Answer:
             return "No answer yet: not all runs have been told."
         if self.challenger is None or self.baseline is None or self.ratio is None:
             alone = self.pick
-            return f"Use {alone}: all others diverged." if alone else f"No answer: {self.reason}."
+            gone = "every baseline" if self.baseline is None else "every other method than the baselines"
+            return f"Use {alone}: {gone} diverged." if alone else f"No answer: {self.reason}."
         if self.better:
             saved = f", and it saves {self._saved()} of the steps" if self._saved() else ""
             return f"Use {self.challenger}: its loss is {self._beside()} that of {self.baseline}{saved}."
@@ -159,12 +162,12 @@ class Answer:
         """How the losses compare, as in `2.0 % lower than`."""
         assert self.ratio is not None
         change = self.ratio.value - self._neutral
-        size = f"{100 * abs(change):.1f} %" if self.scale == "log" else f"{abs(change):.4g}"
+        size = f"{100 * abs(change):.1f} %" if self.ratio_scale == "log" else f"{abs(change):.4g}"
         return f"{size} {'lower' if change < 0 else 'higher'} than"
 
     @property
     def _neutral(self) -> float:
-        return 1.0 if self.scale == "log" else 0.0
+        return 1.0 if self.ratio_scale == "log" else 0.0
 
     def _saved(self) -> str:
         saved = self.steps_saved
@@ -182,7 +185,7 @@ class Answer:
             "better": self.better,
             "challenger": self.challenger and self.challenger.to_dict(),
             "baseline": self.baseline and self.baseline.to_dict(),
-            "ratio" if self.scale == "log" else "difference": self.ratio and self.ratio.to_dict(),
+            "ratio" if self.ratio_scale == "log" else "difference": self.ratio and self.ratio.to_dict(),
             "steps_saved": self.steps_saved and self.steps_saved.to_dict(),
             "leader": self.leader,
             "undecided": list(self.undecided),
@@ -208,14 +211,17 @@ def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") ->
     """The answer that a course has come to, from the runs that were measured."""
     standing = course.standing
     sides = {side: _fresh_runs(getattr(course, side), runs) for side in ("challenger", "baseline")}
+    negative = any(run.final < 0 for fresh in sides.values() for run in fresh.values())
+    scale: Scale = "linear" if negative else course.scale
     measured = {
-        side: _contestant(getattr(course, side), fresh, course) if fresh else None for side, fresh in sides.items()
+        side: _contestant(getattr(course, side), fresh, course, scale) if fresh else None
+        for side, fresh in sides.items()
     }
     ratio = saved = None
     if all(measured.values()):
         pairs = _pairs(sides["challenger"], sides["baseline"])
-        ratio, saved = _ratio(pairs, course.scale), _steps_saved(pairs)
-    alive = standing.alive if standing is not None and standing.seeds else ()
+        ratio, saved = _ratio(pairs, scale), _steps_saved(pairs)
+    alive = [] if standing is None else [name for name in standing.alive if name in standing.raced and standing.seeds]
     return Answer(
         course.status,
         course.reason,
@@ -229,6 +235,7 @@ def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") ->
         seeds=0 if standing is None else standing.seeds,
         runs=course.runs,
         scale=course.scale,
+        ratio_scale=scale,
         rules=rules,
         raced=_raced(course, runs),
         profiles=_profiles(course, runs),
@@ -249,9 +256,11 @@ def _pairs(mine: Mapping[int, Measured], others: Mapping[int, Measured]) -> list
     return [(run, others[seed]) for seed, run in mine.items() if seed in others]
 
 
-def _contestant(configuration: Configuration, fresh: Mapping[int, Measured], course: Course) -> Contestant:
+def _contestant(
+    configuration: Configuration, fresh: Mapping[int, Measured], course: Course, scale: Scale
+) -> Contestant:
     finals = [run.final for run in fresh.values()]
-    final = interval(_logs(finals)).exp() if course.scale == "log" else interval(finals)
+    final = interval(_logs(finals)).exp() if scale == "log" else interval(finals)
     diverged = sum(not math.isfinite(loss) for loss in finals)
     return Contestant(
         configuration.name, configuration.lr, final, diverged, course.searches[configuration.name].at_edge

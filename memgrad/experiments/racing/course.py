@@ -22,6 +22,7 @@ from memgrad.experiments.racing.learning_rates import DECADE, HALF, QUARTER, Fou
 from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
 
 Stage = Literal["search", "race", "refine", "fresh", "done"]
+Scale = Literal["log", "linear"]
 Status = Literal["running", "answered", "exhausted", "failed", "interrupted"]
 
 FIRST_SEED: Mapping[str, int] = {"search": 0, "race": 1_000, "refine": 500_000, "fresh": 1_000_000}
@@ -98,7 +99,7 @@ class Course:
     status: Status = "running"
     reason: str = ""
     runs: int = 0
-    scale: Literal["log", "linear"] = "log"
+    scale: Scale = "log"
 
 
 def follow(
@@ -128,6 +129,18 @@ def _refining(rules: Rules) -> int:
     return 6 * rules.refine
 
 
+def reserved(stage: Stage, standing: Standing | None, rules: Rules) -> int:
+    """How many runs of a budget are kept back in a stage for those after it.
+
+    The search and the first look at the race come before everything else: without them there is no answer.
+    """
+    if stage == "refine":
+        return 2 * rules.fresh
+    if stage == "race":
+        return 2 * rules.fresh + (_refining(rules) if standing is not None and standing.seeds else 0)
+    return 0
+
+
 @dataclass
 class _Follower:
     """A call of `follow`: its arguments, and the course so far."""
@@ -144,7 +157,7 @@ class _Follower:
         self._standing: Standing | None = None
         self._pair: Pair = (None, None)
         self._value: Callable[[float], float] = lambda loss: loss
-        self._scale: Literal["log", "linear"] = "log"
+        self._scale: Scale = "log"
 
     def course(self) -> Course:
         wants = self._search()
@@ -160,13 +173,13 @@ class _Follower:
             [Entrant(str(each), instead_of) for each, instead_of in entrants.items()], values, self._rules
         )
         self._need("race", ((named[name], n) for name, n in standing.raced.items()))
+        looked = max(standing.wants.values(), default=0)  # the next look may have a part of its runs
+        self._need("race", ((named[name], min(looked, len(known))) for name, known in values.items()))
         if standing.wants:
             wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
-            # The first look comes before refining: without it there is no answer.
-            refining = _refining(self._rules) if standing.seeds else 0
-            if not self._over(wants, reserve=2 * self._rules.fresh + refining):
+            if not self._over(wants, reserve=reserved("race", standing, self._rules)):
                 return self._running("race", wants)
-            if not standing.seeds:
+            if not standing.leader:
                 return self._exhausted("race", wants)
         if standing.end == "diverged":
             return self._ended("failed", "every candidate diverged in the race, at the learning rates found")
@@ -241,7 +254,7 @@ class _Follower:
         unrefined = "; the learning rates of the last two were not refined" if wants else ""
         if not wants:
             self._pair = refined
-        elif not self._over(wants, reserve=2 * self._rules.fresh):
+        elif not self._over(wants, reserve=reserved("refine", standing, self._rules)):
             return self._running("refine", wants)
         needs = [(each, self._rules.fresh) for each in self._pair if each is not None]
         wants = self._missing("fresh", needs)
@@ -254,8 +267,10 @@ class _Follower:
         if all(math.inf in self._values(each, "fresh")[: self._rules.fresh] for each in last):
             shown = " and ".join(map(str, last))
             return self._ended("failed", f"{shown} diverged on fresh seeds; try smaller learning rates or clipping")
+        if standing.end and not unrefined:
+            return self._ended("answered", ENDS[standing.end])
         if standing.end:
-            return self._ended("answered", ENDS[standing.end] + unrefined)
+            return self._ended("exhausted", f"{ENDS[standing.end]}{unrefined}, because the budget ended")
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
         return self._ended("exhausted", reason + unrefined)
 
@@ -265,10 +280,11 @@ class _Follower:
         One that was dropped may be better than one that is still in the race because its values scatter more.
         """
         lead = np.array(self._values(named[standing.leader], "race"))
-        finished = [*standing.alive, *(each.name for each in standing.dropped if each.worse_than)]
+        raced, gone = standing.raced, {each.name for each in standing.dropped if not each.worse_than}
+        finished = [name for name in raced if name not in gone]
 
         def behind(name: str) -> float:
-            n = standing.raced[name]
+            n = raced[name]
             return float((np.array(self._values(named[name], "race")[:n]) - lead[:n]).mean())
 
         return [named[name] for name in sorted(finished, key=behind)]
@@ -297,10 +313,15 @@ class _Follower:
 
         They are multiples of the median size of the losses of the search: a learning rate that is nearly too large
         gives losses of any size. A loss of 0 after the search counts as the smallest other one: its logarithm would
-        outweigh all other seeds together.
+        outweigh all other seeds together. Fresh seeds have no say: they must not change what was chosen.
         """
-        beyond = FIRST_SEED["race"]
-        told = [(seed, loss) for seeds in self._told.values() for seed, loss in seeds.items() if math.isfinite(loss)]
+        beyond, fresh = FIRST_SEED["race"], FIRST_SEED["fresh"]
+        told = [
+            (seed, loss)
+            for seeds in self._told.values()
+            for seed, loss in seeds.items()
+            if seed < fresh and math.isfinite(loss)
+        ]
         search = [loss for seed, loss in told if seed < beyond]
         if all(loss > 0 for loss in search) and all(loss >= 0 for _, loss in told):
             least = min((loss for _, loss in told if loss > 0), default=LEAST)

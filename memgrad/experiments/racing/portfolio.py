@@ -92,7 +92,10 @@ def parse_candidate(text: str) -> Candidate:
             for keyword in call.keywords:
                 if keyword.arg is None:
                     raise ValueError("options have names")
-                options[keyword.arg] = ast.literal_eval(keyword.value)
+                try:
+                    options[keyword.arg] = ast.literal_eval(keyword.value)
+                except ValueError:
+                    raise ValueError(f"{keyword.arg} is no number, text in quotes or list of these") from None
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ValueError(f"{refusal}: {error.args[0] if error.args else 'it cannot be read'}.") from None
     if not name:

@@ -141,13 +141,14 @@ class Standing:
 
     @property
     def leader(self) -> str:
-        """The configuration with the best mean, or an empty text if there is none."""
-        return self.alive[0] if self.alive else ""
+        """The configuration with the best mean, or an empty text if none in the race has one."""
+        return next((name for name in self.alive if name in self.means), "")
 
     @property
     def raced(self) -> dict[str, int]:
-        """The number of seeds with which each configuration raced."""
-        return dict.fromkeys(self.alive, self.seeds) | {each.name: each.seeds for each in self.dropped}
+        """The number of seeds with which each configuration raced; one that has just stepped in has none yet."""
+        known = [name for name in self.alive if name in self.means]
+        return dict.fromkeys(known, self.seeds) | {each.name: each.seeds for each in self.dropped}
 
 
 def look_share(k: int) -> float:

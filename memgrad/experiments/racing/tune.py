@@ -15,7 +15,8 @@ from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate
-from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
+from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial, reserved
+from memgrad.experiments.racing.learning_rates import Found
 from memgrad.experiments.racing.portfolio import candidates_of, racing_methods
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
@@ -26,6 +27,9 @@ from memgrad.experiments.training.engines.engine import Engine
 
 SEEDS_APART = 10_000_000
 """The distance between the seeds of one repetition and the next."""
+
+LAST_ROUNDS = 3
+"""How many rounds say how long a run takes."""
 
 MOST_LETTERS = 300
 """How much of an error is shown: one that prints a tensor has thousands of letters."""
@@ -79,7 +83,7 @@ def tune(
     Learning rates are searched coarse to fine, the methods race on paired seeds, and the best challenger and the best
     baseline are trained on fresh seeds; see [the guide](../tuning.md). Called again, it continues: a run that is in the
     store is not trained again, and the answer is the same as without the interruption. The store is locked until it
-    returns. A run that raises an error counts as diverged, unless all runs of its method do.
+    returns. A run that raises an error counts as diverged; tuning fails if all runs of a method do.
 
     Args:
         spec: The experiment: problem, length of the runs, metric, and the methods. Its seeds are not used, and its
@@ -103,9 +107,9 @@ def tune(
         raise ValueError(f"tuning makes a loss small, got select.goal={spec.select.goal!r}; select by a loss.")
     if not 0 <= seed <= 10**9:
         raise ValueError(f"tuning needs a seed from 0 to 1e9, got seed={seed!r}.")
+    racing = candidates_of(spec) if candidates is None else candidates
     # Tuning has seeds of its own: those of the spec, also those for tuning, are not used.
     spec = spec.model_copy(update={"methods": list(racing_methods(spec)), "tuning_seeds": None})
-    racing = candidates_of(spec) if candidates is None else candidates
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
@@ -136,8 +140,8 @@ def _drive(
     while wants := tuner.wanted():
         spent = time.monotonic() - began
         if seconds is not None and tuner.course.stage != "fresh":
-            left = seconds - spent - (0 if tuner.course.stage == "search" else 2 * tuner.rules.fresh) * trains.pace
-            if trains.pace * trains.missing(wants) > left:
+            kept = reserved(tuner.course.stage, tuner.course.standing, tuner.rules)
+            if trains.pace * (trains.missing(wants) + kept) > seconds - spent:
                 tuner.close()
                 continue
         watch(tuner.course)
@@ -145,6 +149,8 @@ def _drive(
         if (ended := trains.train(wants)) is not None:
             return ended
         tuner.tell_all(trains.results(wants))
+        if hopeless := trains.hopeless(tuner.course.searches):
+            return "failed", hopeless
     watch(tuner.course)
     return None
 
@@ -164,11 +170,11 @@ class _Training:
     """Further arguments of `execute`."""
     _expected: float = 0.0
     """The seconds per run that were measured beforehand."""
-    _trained: int = 0
-    _seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self._raised: set[str] = set()  # the runs that raised an error, which count as diverged
+        self._rounds_trained: list[tuple[int, float]] = []  # runs and seconds
+        self._raised: dict[str, str] = {}  # why a run raised an error, which counts as diverged
+        self._errors: dict[str, str] = {}  # the last such reason, by method
         self._well: set[str] = set()  # the methods of which a run was trained to its end
 
     @cached_property
@@ -179,8 +185,12 @@ class _Training:
 
     @property
     def pace(self) -> float:
-        """Seconds per run so far; what was expected until anything was trained."""
-        return self._seconds / self._trained if self._trained else self._expected
+        """Seconds per run in the last rounds; what was expected until the second, as the first starts the workers."""
+        rounds = self._rounds_trained[1:][-LAST_ROUNDS:]
+        if not rounds and not self._expected:
+            rounds = self._rounds_trained
+        trained = sum(runs for runs, _ in rounds)
+        return sum(seconds for _, seconds in rounds) / trained if trained else self._expected
 
     def missing(self, trials: Sequence[Trial]) -> int:
         """How many of these runs are not in the store."""
@@ -193,37 +203,43 @@ class _Training:
 
     def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
         """Train the runs that are not in the store; a status and a reason if that did not succeed."""
-        for spec, table, group in self._rounds(trials):
-            if {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised:
-                continue
-            outcome = self._execute(spec)
-            if outcome.interrupted:
-                return "interrupted", "stopped; what was trained is in the store, and the same call continues"
-            if outcome.lost:
-                reasons = "; ".join(dict.fromkeys(_short(outcome.failed[digest]) for digest in outcome.lost))
-                return "failed", f"{len(outcome.lost)} runs could not be trained: {reasons}"
-            if (ended := self._take(outcome.failed, table, group)) is not None:
-                return ended
+        for spec, table, _ in self._rounds(trials):
+            if not {run.digest for run in runs_in(table)} <= self._store.digests().keys() | self._raised.keys():
+                outcome = self._execute(spec)
+                if outcome.interrupted:
+                    return "interrupted", "stopped; what was trained is in the store, and the same call continues"
+                if outcome.lost:
+                    reasons = "; ".join(dict.fromkeys(_short(outcome.failed[digest]) for digest in outcome.lost))
+                    return "failed", f"{len(outcome.lost)} runs could not be trained: {reasons}"
+                self._take(outcome.failed, table)
+            known = self._store.digests()
+            self._well |= {name for name, *_, run in settings_in(table) if run.digest in known}
+        if self._errors and not self._well:
+            return "failed", f"no run could be trained: {'; '.join(dict.fromkeys(self._errors.values()))}"
         return None
+
+    def hopeless(self, searches: Mapping[str, Found]) -> str:
+        """Of which methods no run could be trained at any learning rate, and why; empty if there is none."""
+        names = [name for name, found in searches.items() if found.diverged and name not in self._well]
+        reasons = dict.fromkeys(self._errors[name] for name in names if name in self._errors)
+        return f"no run of {', '.join(sorted(names))} could be trained: {'; '.join(reasons)}" if reasons else ""
 
     def _execute(self, spec: Spec) -> Outcome:
         outcome = execute(
             spec, self._store, self._engine, listener=self.listener, close=False, facts=self.facts, **self._options
         )
-        self._trained += outcome.trained
-        self._seconds += outcome.seconds
+        if outcome.trained:
+            self._rounds_trained.append((outcome.trained, outcome.seconds))
         return outcome
 
-    def _take(self, failed: Mapping[str, str], table: Table, trials: Sequence[Trial]) -> tuple[Status, str] | None:
-        """Take runs that raised an error as diverged; a status and a reason if no run of a method was ever trained."""
-        known = self._store.digests()
-        self._well |= {name for name, *_, run in settings_in(table) if run.digest in known}
-        if new := [_short(reason) for reason in dict.fromkeys(failed.values())]:
-            if hopeless := sorted({trial.name for trial in trials} - self._well):
-                return "failed", f"no run of {', '.join(hopeless)} could be trained: {'; '.join(new)}"
-            self.listener.said(f"{len(failed)} runs raised an error and count as diverged: {'; '.join(new)}")
-            self._raised |= failed.keys()
-        return None
+    def _take(self, failed: Mapping[str, str], table: Table) -> None:
+        """Take runs that raised an error as diverged."""
+        if not failed:
+            return
+        self._raised |= {digest: _short(reason) for digest, reason in failed.items()}
+        self._errors |= {name: self._raised[run.digest] for name, *_, run in settings_in(table) if run.digest in failed}
+        reasons = "; ".join(dict.fromkeys(map(_short, failed.values())))
+        self.listener.said(f"{len(failed)} runs raised an error and count as diverged: {reasons}")
 
     def results(self, trials: Sequence[Trial]) -> Mapping[Trial, Measured]:
         """The results of runs that are in the store."""

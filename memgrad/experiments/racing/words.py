@@ -22,9 +22,6 @@ from memgrad.method import Method as Rule
 from memgrad.method import Schedule
 from memgrad.user_code import Reference, names_code
 
-SHOWN = 3
-"""How many methods behind the leader a line about the race names."""
-
 
 def course_in_words(course: Course) -> str:
     """Where tuning is, and what comes next, in one line."""
@@ -40,11 +37,10 @@ def course_in_words(course: Course) -> str:
         return f"Fresh seeds for {pair}: {runs}."
     standing = course.standing
     if course.stage == "race" and standing is not None:
-        if not standing.seeds:
+        if not standing.leader:
             return f"Race of {len(standing.alive)} methods: {runs}."
         first, *others = standing.alive
-        rest = ", ".join(f"{name} ({_more(course, name)})" for name in others[:SHOWN])
-        rest += f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        rest = ", ".join(f"{name} ({_more(course, name)})" for name in others)
         new = [dropped_in_words(each, course.scale) for each in standing.dropped if each.seeds == standing.seeds]
         left = f" Dropped: {'; '.join(new)}." if new else ""
         return f"Race after {standing.seeds} seeds: {first} leads, then {rest}; {runs}.{left}"
@@ -76,7 +72,7 @@ def answer_in_words(answer: Answer) -> str:
         return f"{answer.status.capitalize()} after judging {answer.runs} runs: {answer.reason}."
     lines = [answer.verdict]
     if answer.ratio is not None:
-        what = "Loss ratio" if answer.scale == "log" else "Loss difference"
+        what = "Loss ratio" if answer.ratio_scale == "log" else "Loss difference"
         lines.append(f"{what} on {answer.ratio.n} fresh seeds: {answer.ratio} (95 % interval).")
     if answer.steps_saved is not None:
         lines.append(f"Share of the steps saved: {answer.steps_saved}.")
