@@ -238,12 +238,6 @@ class MixtureFlow(Equation):
 
     # --- exact second moments ----------------------------------------------------------------------------------------
 
-    def second_moments(self, times: Array, lam: Array, noise: Array) -> tuple[Array, ...]:
-        """Displacement, average and covariances of (X, V) along the directions of the Hessian, for a unit gradient."""
-        from memgrad.dynamics.moments import by_moment_equations  # here, because it knows all equations
-
-        return by_moment_equations(self, times, lam, noise)
-
     def _near_zero(self, t: float, d: int, noise: Array) -> list[Array]:
         """Displacement, average and covariances at a small time, where the gradient is still the first one."""
         p, g, c, now = self.degree, self.growth, self.scale, self.instant

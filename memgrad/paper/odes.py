@@ -35,7 +35,6 @@ class Descent:
         loss: f along it, shape (n,).
         exact_t: Times of the exact solution, shape (n,); empty where it has no closed form.
         exact_loss: f along the exact solution.
-        evaluations: The number of gradients that the solver evaluated.
     """
 
     label: str
@@ -48,7 +47,6 @@ class Descent:
     loss: Array
     exact_t: Array
     exact_loss: Array
-    evaluations: int
 
     @property
     def expected_slope(self) -> float | None:
@@ -191,5 +189,4 @@ def _descend(
         loss=np.asarray(objective.value(x)),
         exact_t=exact_t,
         exact_loss=exact_loss,
-        evaluations=solution.evaluations,
     )

@@ -42,7 +42,6 @@ class Slope:
         nu: The problem's nu.
         zeta: Its zeta.
         family: SGD, exp, poly or mixture.
-        setting: The method and the learning rate with the smallest final risk.
         exponent: The fit over the last decade.
         theory: What theory predicts.
     """
@@ -50,7 +49,6 @@ class Slope:
     nu: float
     zeta: float
     family: str
-    setting: str
     exponent: Estimate
     theory: float
 
@@ -95,7 +93,7 @@ def _on_problem(nu: float, zeta: float, steps: int) -> list[Slope]:
         name = f"{family}, nu = {nu:g}, zeta = {zeta:g}"
         theory = predicted_exponent(nu, zeta, kappa=1 / nu if family == MIXTURE else 1.0)
         exponent = fit_exponent(found.k, found.risk[i, j], name=name)
-        slopes.append(Slope(nu, zeta, family, f"{methods[i]} at lr = {found.lr[j]:.3g}", exponent, theory))
+        slopes.append(Slope(nu, zeta, family, exponent, theory))
     return slopes
 
 

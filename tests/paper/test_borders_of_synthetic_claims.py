@@ -130,7 +130,7 @@ def test_s7_allows_slopes_that_are_off_by_005_and_needs_three_peaks(
 
     monkeypatch.setattr(synthetic_claims, "fitted_slope", fitted)
     x = np.ones(1)
-    flat = Descent("a", kind, "", power, x, x, x, x, x, x, 0)
+    flat = Descent("a", kind, "", power, x, x, x, x, x, x)
     verdict = JUDGES["S7"].decide(Odes(OdesSettings(), (flat, dataclasses.replace(flat, power=None))))
     assert verdict.outcome == outcome
     assert windows == [HEAVY_BALL_WINDOW if kind == "momentum" else MEMORY_WINDOW]
@@ -185,4 +185,4 @@ def test_the_family_of_the_master_lemma_is_the_iteration_in_its_definition() -> 
     ],
 )
 def test_an_exponent_may_be_off_by_its_margin(family: str, exponent: float, fits: bool) -> None:
-    assert Slope(1.5, 0.5, family, "", Estimate(exponent), 0.0).fits is fits
+    assert Slope(1.5, 0.5, family, Estimate(exponent), 0.0).fits is fits

@@ -233,7 +233,7 @@ def descents(slopes: dict[str, float], *, oscillates: bool = True) -> Odes:
     for label, slope in slopes.items():
         loss = wave * t**slope
         power = float(label[3:4])
-        found.append(Descent(label, "momentum", "", power, t, t, t, loss, t, loss, 0))
+        found.append(Descent(label, "momentum", "", power, t, t, t, loss, t, loss))
     return Odes(OdesSettings(), tuple(found))
 
 

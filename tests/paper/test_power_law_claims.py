@@ -15,7 +15,7 @@ DECIDED = JUDGES["M1"].decide
 
 def slopes(family: str, off: float, steps: int = 60_000) -> Slopes:
     exact = [
-        Slope(nu, zeta, name, "a setting", Estimate(theory, name=name), theory)
+        Slope(nu, zeta, name, Estimate(theory, name=name), theory)
         for nu, zeta in PROBLEMS
         for name, theory in (("SGD", zeta), ("exp", zeta), ("poly", zeta), ("mixture", zeta * (2 - 1 / nu)))
     ]
