@@ -46,6 +46,7 @@ from memgrad.paper.published import ROWS, outcome_counts, retested
 from memgrad.paper.rules import Finding
 from memgrad.paper.scales import EXPERIMENTS, SETTINGS, experiment, scales
 from memgrad.paper.verdicts import JUDGES
+from memgrad.report.wording import number_text
 from memgrad.statistics import Estimate
 
 HERE = Path(__file__).parent
@@ -332,7 +333,7 @@ def _written(number: Estimate, finding: Finding | None) -> str:
 
 
 def _digits(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "not finite"
+    return number_text(value) if math.isfinite(value) else "not finite"
 
 
 if __name__ == "__main__":
