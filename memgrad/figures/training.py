@@ -206,8 +206,11 @@ def _triangles(axes: Axes, x: Any, y: Any, mark: str, color: str) -> None:
 def _mark_outside(axes: Axes, bands: Mapping[str, Band], looks: Mapping[str, dict[str, Any]]) -> None:
     """The farthest value of each curve that leaves the panel, beside a triangle at the edge where it has it."""
     bottom, top = axes.get_ylim()
-    taken: set[tuple[float, float]] = set()  # curves that start alike leave at the same place
-    for label, band in bands.items():
+    with np.errstate(divide="ignore"):  # a share may be 0
+        far = {label: float(np.nanmax(np.abs(np.log(band.mean)), initial=0.0)) for label, band in bands.items()}
+    taken: set[tuple[float, float]] = set()
+    # Where several curves leave at the same place, as those that start alike, the farthest has the number.
+    for label, band in sorted(bands.items(), key=lambda pair: -far[pair[0]]):
         color = looks[label]["color"]
         for outside, edge, mark in ((band.mean < bottom, bottom, "v"), (band.mean > top, top, "^")):
             if not outside.any():
