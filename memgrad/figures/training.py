@@ -308,7 +308,7 @@ def reconstructed(rows: Mapping[str, Array], *, caption: str = "", warning: str 
         2
     """
     columns = max(len(pictures) for pictures in rows.values())
-    with sheet((1.6 + 0.5 * columns, 0.5 * len(rows) + 0.6), caption, warning) as figure:
+    with sheet((2.1 + 0.5 * columns, 0.5 * len(rows) + 0.6), caption, warning) as figure:
         grid = figure.subplots(len(rows), 1, squeeze=False)[:, 0]
         for axes, (label, pictures) in zip(grid, rows.items(), strict=True):
             strip = np.concatenate([np.pad(1 - each, ((0, 0), (0, 1)), constant_values=1) for each in pictures], axis=1)

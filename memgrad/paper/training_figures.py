@@ -119,7 +119,7 @@ def reconstructions(evidence: Evidence) -> Drawing:
     rows = {"original": pictures}
     for label, method, lr in _shown(results):
         final = results.final(method, "loss", lr=lr)[0]
-        rows[f"{label}, {final:.3g}" if np.isfinite(final) else label] = _pictures(results, method, lr, pictures.shape)
+        rows[f"{label}: {final:.3g}" if np.isfinite(final) else label] = _pictures(results, method, lr, pictures.shape)
     foot = _foot(evidence)
     what = "test examples, final loss beside each method, runs with the seed 0"
     foot["caption"] = f"{evidence.scale.name}: {what}, {evidence.described(name)}"

@@ -226,7 +226,7 @@ def test_reconstructions_are_rows_of_pictures_and_their_pixels(monkeypatch: pyte
     _, columns = training_figures.reconstructions(evidence)
     results = evidence["autoencoder-mini"]
     finals = [results.final(method, "loss", lr=lr)[0] for _, method, lr in training_figures._shown(results)]
-    labels = [f"{label}, {final:.3g}" for label, final in zip(METHODS, finals, strict=True)]
+    labels = [f"{label}: {final:.3g}" for label, final in zip(METHODS, finals, strict=True)]
     assert list(shown.rows) == ["original", *labels]
     assert shown.rows[labels[1]].tolist() == np.full(shape, 0.005).tolist()
     what = "laptop: test examples, final loss beside each method, runs with the seed 0, autoencoder-mini 4 seeds"
