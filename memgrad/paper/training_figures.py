@@ -143,7 +143,8 @@ def ratios(evidence: Evidence) -> Drawing:
                 continue
             results = evidence[name]
             found = {method: evidence.ratio("", name, method, SGD) for method in METHODS if method != SGD}
-            rows.setdefault(setting, {})[PROBLEMS[problem]] = found
+            title = PROBLEMS[problem] + ("\nanother regime" if evidence.regime(name) else "")
+            rows.setdefault(setting, {})[title] = found
             for method, ratio in found.items():
                 numbers = ([ratio.value], [ratio.low], [ratio.high])
                 table.add(
