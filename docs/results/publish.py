@@ -8,8 +8,8 @@
 The rows of a scale go to rows/SCALE, where `memgrad report --from docs/results` finds them, and `memgrad reproduce
 --scale SCALE --from docs/results` resumes from them. The scoreboard of a scale goes to SCALE/scoreboard.json with its
 figures; its table, SCALE/scoreboard.md, and the numbers in the README's table are made of scoreboard.json alone, and
-tests make them again. That of the scale laptop, whose rows are gone, has version 1 of the verdicts; version 2 is
-computed from its numbers. The rows behind L1 to L6 go to
+tests make them again. That of the scale laptop, whose rows are gone, was written by version 1 of the rules; version 2
+of its verdicts was computed from its numbers and added. The rows behind L1 to L6 go to
 rows/language-SCALE; language.json, the tables language.md and language_numbers.md and the figures language*.svg are
 made of all rows that are there. They say what is not measured yet, and a test makes the tables again. The rows of
 benchmarks/tune.py go to rows/tuning. All of this may be called while runs are being trained.
@@ -22,6 +22,7 @@ import html
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ from memgrad.paper.language.running import stored
 from memgrad.paper.language.stages import Stages
 from memgrad.paper.language.stages import scales as language_scales
 from memgrad.paper.language.study import Study
-from memgrad.paper.published import ROWS, outcome_counts, retested
+from memgrad.paper.published import ROWS
 from memgrad.paper.rules import Finding
 from memgrad.paper.scales import EXPERIMENTS, SETTINGS, experiment, scales
 from memgrad.paper.verdicts import JUDGES
@@ -198,9 +199,7 @@ def _machine(machine: Mapping[str, Any]) -> dict[str, Any]:
 
 def both_versions(board: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """The verdicts on real data by version 2 of the rules, each with that of version 1."""
-    if any("first" in each for each in board["verdicts"]):
-        return tuple(Verdict.from_dict(each) for each in board["verdicts"] if each["id"][0] in "RA")
-    return retested(board)
+    return tuple(Verdict.from_dict(each) for each in board["verdicts"] if each["id"][0] in "RA")
 
 
 def table(board: Mapping[str, Any]) -> str:
@@ -211,8 +210,9 @@ def table(board: Mapping[str, Any]) -> str:
         assert each.first is not None
         name = f"**{each.claim.id}** {each.claim.statement}"
         rows.append(f"| {name} | **{each.outcome}** | {each.reason} | **{each.first.outcome}** | {each.first.reason} |")
-    counts = {2: outcome_counts(real), 1: outcome_counts([each.first for each in real if each.first is not None])}
-    said = [f"version {n}: {', '.join(f'{count} {what}' for what, count in counts[n].items())}" for n in (2, 1)]
+    counts = {2: Counter(each.outcome for each in real), 1: Counter(each.first.outcome for each in real if each.first)}
+    outcomes = ("reproduced", "not reproduced", "undecided")
+    said = [f"version {n}: {', '.join(f'{counts[n][each]} {each}' for each in outcomes)}" for n in (2, 1)]
     rows += ["", f"{'; '.join(said).capitalize()}."]
     for each in real:
         rule = html.escape(each.claim.rule)

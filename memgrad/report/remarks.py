@@ -7,6 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -118,7 +119,8 @@ def _seeds_of_a1(verdict: Verdict) -> str:
     for number in verdict.numbers:
         if found := re.fullmatch(r"loss (p=\d+) / .*, last half", number.name):
             below = number.has_interval and number.value < 1
-            seeds = seeds_to_decide(recompare("less", number), len(DEGREES)) if below else 0
+            known = replace(number, n=len(verdict.seeds))  # a verdict that was kept does not say it by number
+            seeds = seeds_to_decide(recompare("less", known), len(DEGREES)) if below else 0
             needed.setdefault(found[1], []).append(seeds)
     degrees = {degree: max(seeds) for degree, seeds in needed.items() if all(seeds)}
     if not degrees:

@@ -16,12 +16,11 @@ from memgrad.experiments.storing.store import Store
 from memgrad.experiments.storing.upkeep import copy_rows
 from memgrad.memory.passport import Progress
 from memgrad.paper import guarantees, odes, power_laws, published, smoothing, verdicts
-from memgrad.paper.claims import BEYOND, Claim, FirstVersion, Verdict
+from memgrad.paper.claims import BEYOND, Claim, Verdict
 from memgrad.paper.data_facts import DataFacts
 from memgrad.paper.ledger import Ledger, source_digest
 from memgrad.paper.pieces import Piece, make_pieces, pieces_of
 from memgrad.paper.progress import Countdown, stage
-from memgrad.paper.published import _count, outcome_counts
 from memgrad.paper.reproduction import Made, Reproduction, _why, countdown, reproduce
 from memgrad.paper.scales import scales
 from memgrad.paper.settings import OdesSettings, SmoothingSettings
@@ -110,14 +109,6 @@ def test_verdicts_of_our_own_are_confirmed_or_refuted_and_few_runs_decide_nothin
     few = ("undecided", "fewer runs than the rule asks for; so.")
     assert outcome(own, held=True, failed=False, enough=False) == few
     assert outcome(CLAIM, held=False, failed=True, enough=False) == few
-
-
-def test_outcomes_are_counted_and_published_reasons_are_read() -> None:
-    made = [FirstVersion(each, "") for each in ("reproduced", "undecided", "reproduced")]  # type: ignore[arg-type]
-    assert outcome_counts(made) == {"reproduced": 2, "not reproduced": 0, "undecided": 1}
-    reason = "7 of 12 comparisons hold, 3 fail, 2 are open."
-    assert [_count(reason, word) for word in ("fail", "open")] == [3, 2]
-    assert [_count("8 of 9 comparisons hold, 1 is open.", word) for word in ("fail", "open")] == [0, 1]
 
 
 def test_claims_without_data_are_judged_with_the_seed_and_progress_that_are_given(

@@ -78,11 +78,13 @@ def test_a1_says_how_many_seeds_would_show_a_degree_to_be_below_both() -> None:
         for name, ratio in zip(("p=2 / Adam", "p=2 / Adagrad", "p=4 / Adam", "p=4 / Adagrad"), ratios, strict=True):
             half = 0.02 * stats.t.ppf(0.975, 4) / math.sqrt(5)  # five seeds, a standard deviation of 0.02
             ends = math.log(ratio) - half, math.log(ratio) + half
-            found.append(Estimate(ratio, *map(math.exp, ends), name=f"loss {name}, last half", n=5))
+            found.append(Estimate(ratio, *map(math.exp, ends), name=f"loss {name}, last half"))
         return tuple(found)
 
-    assert "No number of seeds" in to_decide(verdict("A1", numbers=numbers(1.01, 0.8, 1.02, 0.8)))
-    text = to_decide(verdict("A1", numbers=numbers(0.99, 0.8, 1.02, 0.8)))
+    assert "No number of seeds" in to_decide(
+        verdict("A1", numbers=numbers(1.01, 0.8, 1.02, 0.8), seeds=(0, 1, 2, 3, 4))
+    )
+    text = to_decide(verdict("A1", numbers=numbers(0.99, 0.8, 1.02, 0.8), seeds=(0, 1, 2, 3, 4)))
     mean = -math.log(0.99)
     needed = next(n for n in range(5, 99) if mean / 0.02 * math.sqrt(n) >= stats.t.ppf(1 - 0.05 / 5, n - 1))
     assert text == f"If means and spreads stay, {needed} seeds would show p=2 to be faster than both."
