@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import ALARM, log_ticks, sheet
+from memgrad.figures.style import ALARM, lines_of_panels, log_ticks, sheet
 from memgrad.statistics import Estimate
 
 ROOM = 2.0
@@ -30,6 +30,7 @@ def ratios(
     *,
     xlabel: str,
     empty: str = "none",
+    across: int | None = None,
     caption: str = "",
     warning: str = "",
 ) -> Figure:
@@ -39,6 +40,7 @@ def ratios(
         rows: The ratios by method, for each panel of each row. All rows have the same panels.
         xlabel: The label of the axis.
         empty: What stands in a panel without ratios.
+        across: The maximum number of panels beside each other: longer rows go on below. None for no maximum.
         caption: The settings.
         warning: A warning, in red above all panels.
 
@@ -49,12 +51,15 @@ def ratios(
         (1, 'log')
     """
     methods = list(dict.fromkeys(method for row in rows.values() for panel in row.values() for method in panel))
-    columns = max(map(len, rows.values()))
-    size = (max(4.0, 1.2 + 2.0 * columns), 0.6 + (0.6 + 0.24 * len(methods)) * len(rows))
+    lines = lines_of_panels({name: row.items() for name, row in rows.items()}, across)
+    columns = max(len(row) for _, row in lines)
+    size = (max(4.0, 1.2 + 2.0 * columns), 0.6 + (0.6 + 0.24 * len(methods)) * len(lines))
     with sheet(size, caption, warning) as figure:
-        grid = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
-        for place, (name, row) in zip(grid, rows.items(), strict=True):
-            for axes, (title, panel) in zip(place, row.items(), strict=True):
+        grid = figure.subplots(len(lines), columns, squeeze=False, sharey=True)
+        for place, (name, row) in zip(grid, lines, strict=True):
+            for axes in place[len(row) :]:
+                axes.set_axis_off()
+            for axes, (title, panel) in zip(place, row, strict=False):
                 if panel:
                     _draw(axes, panel, methods)
                 else:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -22,6 +22,8 @@ FORMATS = ("png", "svg", "pdf")
 
 ALARM = "#B00000"
 """The color of warnings."""
+
+Panel = TypeVar("Panel")
 
 SMALL = 6.5
 """The font size of settings and notes."""
@@ -122,6 +124,21 @@ def thousands(axis: Axis) -> None:
     """
     axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 4, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:g}k" if abs(x) >= 1000 else f"{x:g}"))
+
+
+def lines_of_panels(rows: Mapping[str, Iterable[Panel]], across: int | None) -> list[tuple[str, list[Panel]]]:
+    """Rows of panels with their labels, as lines of at most `across` panels; None for as many as a row has.
+
+    Example:
+        >>> lines_of_panels({"above": "abc", "below": "de"}, 2)
+        [('above', ['a', 'b']), ('above', ['c']), ('below', ['d', 'e'])]
+    """
+    lists = [(name, list(row)) for name, row in rows.items()]
+    return [
+        (name, row[i : i + (across or len(row))])
+        for name, row in lists
+        for i in range(0, max(1, len(row)), across or max(1, len(row)))
+    ]
 
 
 def figure_path(path: str | os.PathLike[str]) -> Path:

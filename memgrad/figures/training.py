@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from memgrad.figures.method_styles import styles
-from memgrad.figures.style import ALARM, SMALL, log_ticks, sheet, thousands, warn
+from memgrad.figures.style import ALARM, SMALL, lines_of_panels, log_ticks, sheet, thousands, warn
 from memgrad.kinds import Array
 
 HEADROOM = 1.5
@@ -77,6 +77,7 @@ def training_curves(
     xlabel: str = "iterations",
     ratio_label: str = "ratio",
     over_step_sizes: bool = False,
+    across: int | None = None,
     caption: str = "",
     warning: str = "",
 ) -> Figure:
@@ -89,6 +90,7 @@ def training_curves(
         ratio_label: The label of the vertical axis of ratios.
         over_step_sizes: Whether x is a step size: the axis is then logarithmic, and the marker of the marked value is
             filled.
+        across: The maximum number of panels beside each other: longer rows go on below. None for no maximum.
         caption: The settings.
         warning: A warning, above all panels.
 
@@ -101,15 +103,18 @@ def training_curves(
         >>> len(training_curves({"mini": [below]}, ylabel="loss").axes)
         2
     """
-    columns = max(map(len, rows.values()))
+    lines = lines_of_panels(rows, across)
+    columns = max(len(row) for _, row in lines)
     labels = list(dict.fromkeys(label for row in rows.values() for panel in row for label in panel.bands))
     looks = styles(labels)
     heights = [2.0, 1.25] if any(panel.ratios for row in rows.values() for panel in row) else [2.0]
-    size = (max(4.4, 1.85 * columns), 0.9 + sum(heights) * len(rows))
+    size = (max(4.4, 1.85 * columns), 0.9 + sum(heights) * len(lines))
     with sheet(size, caption) as figure:
-        grid = figure.subplots(len(heights) * len(rows), columns, squeeze=False, height_ratios=heights * len(rows))
-        for i, (name, row) in enumerate(rows.items()):
-            for place, (axes, panel) in enumerate(zip(grid[len(heights) * i], row, strict=True)):
+        grid = figure.subplots(len(heights) * len(lines), columns, squeeze=False, height_ratios=heights * len(lines))
+        for i, (name, row) in enumerate(lines):
+            for axes in grid[len(heights) * i : len(heights) * (i + 1), len(row) :].ravel():
+                axes.set_axis_off()
+            for place, (axes, panel) in enumerate(zip(grid[len(heights) * i], row, strict=False)):
                 _draw(axes, panel, looks, over_step_sizes)
                 label = ylabel or panel.title
                 axes.set_ylabel(f"{name}\n{label}" if name and not place else label, fontsize=8)

@@ -80,6 +80,7 @@ def draw(
     seed: int | None = None,
     progress: Progress | None = None,
     evidence: Evidence | None = None,
+    across: int | None = None,
 ) -> Picture:
     """Run and draw a figure of the paper.
 
@@ -89,6 +90,7 @@ def draw(
         seed: Another seed, for figures that depend on one.
         progress: Called as `progress(done, total)`.
         evidence: The results of the experiments on real data that the figure needs. Panels of others say so.
+        across: The maximum number of panels beside each other, for figures of several experiments.
 
     Raises:
         LookupError: The rows lack what the figure shows.
@@ -105,7 +107,7 @@ def draw(
         if evidence is None:
             raise ValueError(f"the figure {name!r} needs the evidence of {', '.join(entry.needs)}, got none.")
         evidence = evidence.available(entry.needs)
-        figure, columns = drawing(evidence)
+        figure, columns = drawing(evidence) if across is None else drawing(evidence, across=across)
         return Picture(figure, columns, evidence)
     picture: Picture = drawing(_chosen_settings(entry, entry.settings, settings, seed), progress)
     return picture

@@ -70,9 +70,17 @@ def pieces_of(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(together.values())
 
 
-def save_picture(name: str, picture: Picture, out: Path, formats: Sequence[str]) -> tuple[Path, ...]:
+NARROW = "-narrow"
+"""The end of the names of files that show a figure with two panels beside each other, for columns and phones."""
+
+
+def save_picture(
+    name: str, picture: Picture, out: Path, formats: Sequence[str], narrow: Picture | None = None
+) -> tuple[Path, ...]:
     """Write a figure in all formats, the numbers behind it (.csv) and what it was made with (.json)."""
     paths = [figures.save(picture.figure, out / f"{name}.{ending}") for ending in formats]
+    if narrow is not None:
+        paths += [figures.save(narrow.figure, out / f"{name}{NARROW}.{ending}") for ending in formats]
     table = tables.write_table(picture.columns, out / f"{name}.csv", about=picture.about())
     return (*paths, table, table.with_suffix(".json"))
 

@@ -321,8 +321,9 @@ class _Reproducing:
         if name in FIGURES:
             self._told(f"{name}: {FIGURES[name].title}")
             picture = draw(name, evidence=evidence)
+            narrow = draw(name, evidence=evidence, across=2) if len(FIGURES[name].needs) > 1 else None
             self._ledger.forget(name)
-            self._keep_figure(name, save_picture(name, picture, self._out, self._formats), key)
+            self._keep_figure(name, save_picture(name, picture, self._out, self._formats, narrow), key)
         else:
             self._keep_verdict(name, JUDGES[name].decide(evidence), key)
 

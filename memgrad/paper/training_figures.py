@@ -51,7 +51,9 @@ class NoPicturesError(LookupError):
     """The rows of an experiment have no reconstructions."""
 
 
-def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, reference: str = "") -> Drawing:
+def over_iterations(
+    evidence: Evidence, metric: str, ylabel: str, *, reference: str = "", across: int | None = None
+) -> Drawing:
     """A metric over iterations, a panel for each problem and setting; with the ratios to a reference below, if any."""
     table = _Table()
     rows = {
@@ -61,7 +63,7 @@ def over_iterations(evidence: Evidence, metric: str, ylabel: str, *, reference: 
         ]
         for setting, names in _rows_of_panels(evidence).items()
     }
-    figure = figures.training_curves(rows, ylabel=ylabel, **_foot(evidence, of=reference))
+    figure = figures.training_curves(rows, ylabel=ylabel, across=across, **_foot(evidence, of=reference))
     return figure, table.columns()
 
 
@@ -89,7 +91,7 @@ def adaptive(evidence: Evidence) -> Drawing:
     return figures.training_curves({"": row}, ylabel="", **_foot(evidence, of="Adam")), table.columns()
 
 
-def step_sizes(evidence: Evidence) -> Drawing:
+def step_sizes(evidence: Evidence, *, across: int | None = None) -> Drawing:
     """Final losses over the step sizes, which App. G reports in words."""
     table, rows = _Table(), _rows_of_panels(evidence)
     panels = {}
@@ -108,7 +110,9 @@ def step_sizes(evidence: Evidence) -> Drawing:
     foot = _foot(evidence)
     how = "filled = selected on the seeds in the titles, dotted = the paper's, where it says, cross = diverged, "
     foot["caption"] = how + foot["caption"]
-    figure = figures.training_curves(panels, ylabel="final loss", xlabel="step size", over_step_sizes=True, **foot)
+    figure = figures.training_curves(
+        panels, ylabel="final loss", xlabel="step size", over_step_sizes=True, across=across, **foot
+    )
     return figure, table.columns()
 
 
@@ -132,7 +136,7 @@ def reconstructions(evidence: Evidence) -> Drawing:
     return figures.reconstructed(rows, **foot), columns
 
 
-def ratios(evidence: Evidence) -> Drawing:
+def ratios(evidence: Evidence, *, across: int | None = None) -> Drawing:
     """Final losses over SGD's, which Sec. 5 reports in words."""
     table = _Table()
     rows: dict[str, dict[str, dict[str, Estimate]]] = {}
@@ -154,7 +158,7 @@ def ratios(evidence: Evidence) -> Drawing:
         "geometric mean over seeds and its 95 % interval, all at their selected step sizes, cross = diverged, "
         "a triangle where an interval goes on beyond the panel"
     )
-    figure = figures.ratios(rows, xlabel="final loss / SGD's", empty=NOT_RUN, **_foot(evidence, what))
+    figure = figures.ratios(rows, xlabel="final loss / SGD's", empty=NOT_RUN, across=across, **_foot(evidence, what))
     return figure, table.columns()
 
 

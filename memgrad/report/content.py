@@ -14,6 +14,7 @@ from memgrad.durations import duration
 from memgrad.experiments.results import Results
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.claims import OUTCOMES, Claim, Verdict
+from memgrad.paper.pieces import NARROW
 from memgrad.paper.reproduction import Reproduction
 from memgrad.paper.verdicts import CLAIMS, JUDGES
 from memgrad.report.embedding import Download, as_download, downloads, embedded, picture_of
@@ -76,6 +77,7 @@ class FigurePart:
     Attributes:
         about: Its entry in the catalogue.
         picture: The picture as a data address; empty if there is none that a page can show.
+        narrow: The same with two panels beside each other, for small screens; empty if there is none.
         settings: Name, value, and the reason if the paper leaves it open, of each setting.
         files: The numbers and settings behind it, inside the report.
         claims: The ids of the claims that it is about.
@@ -85,6 +87,7 @@ class FigurePart:
 
     about: PaperFigure
     picture: str
+    narrow: str
     settings: tuple[tuple[str, str, str], ...]
     files: tuple[Download, ...]
     claims: tuple[str, ...]
@@ -223,11 +226,14 @@ def _why_not(name: str, reproduction: Reproduction) -> str:
 
 def _figure(figure: PaperFigure, reproduction: Reproduction) -> FigurePart:
     files = reproduction.figures.get(figure.name, ())
+    narrow = {path.suffix.lower(): path for path in files if path.stem.endswith(NARROW)}
+    files = tuple(path for path in files if path not in narrow.values())
     by_ending = {path.suffix.lower(): path for path in files}
-    shown = picture_of(by_ending)
+    shown, in_column = picture_of(by_ending), picture_of(narrow)
     return FigurePart(
         figure,
         "" if shown is None else embedded(shown),
+        "" if in_column is None else embedded(in_column).replace(" ", "%20"),  # in a list of addresses they separate
         _settings(by_ending.get(".json")),
         downloads(files),
         tuple(claim.id for claim in CLAIMS.values() if shows(figure, claim)),

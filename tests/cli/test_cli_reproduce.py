@@ -319,11 +319,22 @@ def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> N
     drawn = draw(name, evidence=evidence)
     columns = drawn.columns
     assert len({len(column) for column in columns.values()}) == 1
-    panels = {"padam": 2, "acc": 6, "results": 16}.get(name, 8)
+    panels = {"padam": 4, "acc": 6, "results": 16}.get(name, 8)
     assert len(drawn.figure.axes) == panels
     low, mean, high = (np.asarray(columns[end], dtype=float) for end in ("low", "mean", "high"))
     assert np.all((low <= mean) & (mean <= high))
     assert set(drawn.about()["experiments"]) == set(FIGURES[name].needs)
+
+
+@pytest.mark.parametrize("name", [name for name, each in FIGURES.items() if len(each.needs) > 1])
+def test_figures_of_several_experiments_have_a_form_for_a_column(name: str, evidence: Any) -> None:
+    wide, narrow = (draw(name, evidence=evidence, across=across) for across in (None, 2))
+    assert narrow.figure.get_figwidth() < 0.7 * wide.figure.get_figwidth()
+    shown = [[axes.get_title() for axes in each.figure.axes if axes.get_title()] for each in (wide, narrow)]
+    assert shown[0] == shown[1]
+    assert {name: column.tolist() for name, column in wide.columns.items()} == {
+        name: column.tolist() for name, column in narrow.columns.items()
+    }
 
 
 def test_what_was_not_measured_is_said() -> None:
@@ -343,7 +354,8 @@ def test_the_loss_is_averaged_as_its_axis_shows_it(evidence: Any) -> None:
 
 def test_accuracies_are_on_linear_axes_within_0_and_1(evidence: Any) -> None:
     accuracy = draw("acc", evidence=evidence).figure
-    loss, other = draw("padam", evidence=evidence).figure.axes
+    loss, other, ratios, nothing = draw("padam", evidence=evidence).figure.axes
+    assert (ratios.get_ylabel(), nothing.axison) == ("loss / Adam's", False)
     assert loss.get_yscale() == "log"
     for axes in (*accuracy.axes, other):
         low, high = axes.get_ylim()

@@ -295,6 +295,19 @@ def test_a_figure_without_svg_is_shown_by_its_png_and_one_in_pdf_is_linked(tmp_p
     assert "a format that a web page cannot show" in parsed.text
 
 
+def test_a_small_screen_gets_the_form_for_a_column(tmp_path: Path) -> None:
+    wide, narrow = tmp_path / "results.svg", tmp_path / "results-narrow.svg"
+    for path, width in ((wide, 8), (narrow, 4)):
+        path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="1"> </svg>')
+    parsed = Parsed(written(tmp_path, figures={"results": (wide, narrow)}))
+    [(small,), (picture,)] = parsed.all("source"), parsed.all("img")
+    assert "width=%228%22" in picture["src"]
+    assert small["media"] == "(max-width: 40rem)"
+    assert "width=%224%22" in small["srcset"]
+    assert " " not in small["srcset"]  # it would end the address
+    assert not [each for each in parsed.all("a") if each.get("download", "").startswith("results-narrow")]
+
+
 def test_a_very_large_svg_gives_way_to_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "LARGEST", 10)
     (picture,) = Parsed(written(tmp_path, figures={"odes": figure_files(tmp_path, "odes")})).all("img")
