@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -110,7 +111,7 @@ def refusing(ctx: Any = None) -> Iterator[None]:
         raise typer.Exit(1) from None
     except OSError as error:
         named = f"{error.strerror} ({error.filename})." if error.strerror else str(error)
-        if isinstance(error, FileExistsError | NotADirectoryError) and error.filename:
+        if error.filename and error.strerror in (os.strerror(errno.EEXIST), os.strerror(errno.ENOTDIR)):
             named = f"{error.filename}: a folder is needed here, and there is a file. Name another place."
         typer.echo(f"Error: {named}", err=True)
         raise typer.Exit(1) from error

@@ -329,7 +329,7 @@ def test_figures_show_means_and_intervals_of_rows(name: str, evidence: Any) -> N
 @pytest.mark.parametrize("name", [name for name, each in FIGURES.items() if len(each.needs) > 1])
 def test_figures_of_several_experiments_have_a_form_for_a_column(name: str, evidence: Any) -> None:
     wide, narrow = (draw(name, evidence=evidence, across=across) for across in (None, 2))
-    assert narrow.figure.get_figwidth() < 0.7 * wide.figure.get_figwidth()
+    assert narrow.figure.get_figwidth() < 0.8 * wide.figure.get_figwidth()
     shown = [[axes.get_title() for axes in each.figure.axes if axes.get_title()] for each in (wide, narrow)]
     assert shown[0] == shown[1]
     assert {name: column.tolist() for name, column in wide.columns.items()} == {

@@ -204,11 +204,20 @@ def previewed(seconds: float = 20.0) -> Preview:
     ("budget", "more"),
     [
         (Budget(), ""),
-        (Budget(seconds=100.0), " The budget of 1 min 40 s buys about 50 runs."),
-        (Budget(seconds=2.0), " The budget of 2 s buys about 1 runs."),
+        (
+            Budget(seconds=345.9),
+            " The budget of 5 min 46 s, about 173 runs, is likely to end before there is an answer.",
+        ),
+        (Budget(seconds=346.0), " The budget of 5 min 46 s, about 173 runs, may end the race early."),
+        (Budget(seconds=562.0), " The budget of 9 min 22 s, about 281 runs, is enough."),
         (Budget(runs=172), " The budget of 172 runs is likely to end before there is an answer."),
         (Budget(runs=173), " The budget of 173 runs may end the race early."),
-        (Budget(runs=281), ""),
+        (Budget(runs=281), " The budget of 281 runs is enough."),
+        (
+            Budget(20, 562.0),
+            " The budget of 20 runs is likely to end before there is an answer. The budget of 9 min 22 s, "
+            "about 281 runs, is enough.",
+        ),
     ],
 )
 def test_the_forecast_of_tuning_says_what_a_budget_buys(
@@ -220,8 +229,12 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     said, pace = tune._forecast(spec, portfolio(), Rules(), budget, None)
     assert pace == 2.0
     assert said == f"9 methods need 173 to 281 runs: about 5 min 46 s to 9 min 22 s on 3 workers.{more}"
-    with pytest.raises(ValueError, match="is too short for one run, which takes about 2 s"):
-        tune._forecast(spec, portfolio(), Rules(), Budget(seconds=1.9), None)
+
+
+def test_what_measuring_took_is_taken_from_a_budget_of_time() -> None:
+    assert tune._left(10.0, 7.5, 2.5) == 2.5
+    with pytest.raises(ValueError, match=r"measuring took 7\.5 s, and a run takes about 2\.6 s"):
+        tune._left(10.0, 7.5, 2.6)
 
 
 @pytest.mark.parametrize(

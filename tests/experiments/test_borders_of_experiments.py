@@ -146,10 +146,12 @@ def test_a_minibatch_has_from_one_to_all_examples(size: int, allowed: bool) -> N
 class Tuner:
     """Wants the same four runs until it is told of them or closed."""
 
-    rules = Rules(fresh=3)
+    rules = Rules(fresh=3, refine=1)
 
     def __init__(self, stage: str) -> None:
-        self.course, self.closed, self.told = SimpleNamespace(stage=stage), False, False
+        standing = None if stage == "search" else SimpleNamespace(seeds=0 if stage == "first look" else 3)
+        stage = "race" if stage == "first look" else stage
+        self.course, self.closed, self.told = SimpleNamespace(stage=stage, standing=standing, searches={}), False, False
 
     def wanted(self) -> tuple[str, ...]:
         return () if self.told or self.closed else ("four", "runs")
@@ -168,8 +170,11 @@ class Tuner:
         ("search", None, True),
         ("search", 18.0, True),  # 10 s are spent, and four runs take 2 s each
         ("search", 17.9, False),
-        ("race", 30.0, True),  # 12 s are left for three fresh runs of two methods
-        ("race", 29.9, False),
+        ("first look", 30.0, True),  # 12 s are left for three fresh runs of two methods
+        ("first look", 29.9, False),
+        ("race", 42.0, True),  # and 12 s to refine, six learning rates with one seed
+        ("race", 41.9, False),
+        ("refine", 30.0, True),
         ("refine", 29.9, False),
         ("fresh", 0.1, True),  # an answer that has begun is measured
     ],
@@ -185,6 +190,7 @@ def test_runs_that_would_not_fit_into_the_time_are_not_started(
         missing=lambda wants: 4 if wants == ("four", "runs") else 0,
         train=trained.append,
         results=lambda wants: "results",
+        hopeless=lambda searches: "",
         listener=SimpleNamespace(said=heard.append),
     )
     clock = iter([100.0, 110.0])
@@ -193,7 +199,7 @@ def test_runs_that_would_not_fit_into_the_time_are_not_started(
     tuner: Any = Tuner(stage)
     assert tuning._drive(tuner, training, seconds, courses.append) is None
     assert (tuner.told, tuner.closed, bool(trained)) == (trains, not trains, trains)
-    assert heard == ([stage] if trains else [])
+    assert heard == ([tuner.course.stage] if trains else [])
     assert len(courses) == 1 + trains  # before the runs, and at the end
 
 

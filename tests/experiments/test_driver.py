@@ -276,7 +276,7 @@ def test_tuning_hands_on_what_it_is_given_and_counts_what_it_trains(store: Store
 def test_tuning_that_fails_says_how_many_runs_and_why(store: Store) -> None:
     answer = tuning.tune(SPEC, store, Scripted(lambda group, _: [Failed("nan")]), rules=Rules())
     assert answer.status == "failed"
-    assert answer.reason == "no run of S could be trained: nan"
+    assert answer.reason == "no run could be trained: nan"
 
 
 @pytest.mark.usefixtures("known")
@@ -296,7 +296,14 @@ def test_a_budget_of_time_leaves_what_the_answer_needs(store: Store, monkeypatch
     assert trains.missing(trials) == 2
     assert trains.train(trials) is None
     assert trains.missing(trials) == 0
-    assert trains.pace == trains._seconds / 2
+    [(runs, seconds)] = trains._rounds_trained
+    assert trains.pace == seconds / runs == seconds / 2
+    expected = tuning._Training(SPEC, store, Scripted(script_of(race_loss)), Heard(), 0, {}, 3.0)
+    for rounds, pace in (([], 3.0), ([(2, 50.0)], 3.0), ([(2, 50.0), (2, 2.0)], 1.0)):  # the first starts the workers
+        expected._rounds_trained = rounds
+        assert expected.pace == pace
+    expected._rounds_trained = [(2, 50.0), (1, 9.0), (1, 2.0), (2, 3.0), (1, 1.0)]
+    assert expected.pace == 6.0 / 4  # of the last three
     found = trains.results(trials)
     assert [found[trial].steps for trial in trials] == [(0, 10, 20, 30)] * 2
     assert found[trials[0]].final == pytest.approx(race_loss_at_the_end(0))

@@ -38,7 +38,7 @@ ABOUT = {
     "machine": {"host": "laboratory", "system": "Linux", "cores": 2, "cpu": "A CPU"},
     "time": "2026-01-02T03:04:05+00:00",
 }
-VOID = {"meta", "link", "img", "input", "br", "hr"}
+VOID = {"meta", "link", "img", "input", "br", "hr", "source"}
 
 
 class Parsed(HTMLParser):
@@ -296,7 +296,8 @@ def test_a_figure_without_svg_is_shown_by_its_png_and_one_in_pdf_is_linked(tmp_p
 
 
 def test_a_small_screen_gets_the_form_for_a_column(tmp_path: Path) -> None:
-    wide, narrow = tmp_path / "results.svg", tmp_path / "results-narrow.svg"
+    (tmp_path / "drawn").mkdir()
+    wide, narrow = tmp_path / "drawn" / "results.svg", tmp_path / "drawn" / "results-narrow.svg"
     for path, width in ((wide, 8), (narrow, 4)):
         path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="1"> </svg>')
     parsed = Parsed(written(tmp_path, figures={"results": (wide, narrow)}))

@@ -75,6 +75,7 @@ def tune(
     seed: int = 0,
     device: str | None = None,
     save_every: float = 120.0,
+    width: int | None = None,
     pace: float = 0.0,
 ) -> Answer:
     """Which method of an experiment, at which learning rate, and is it worth it?
@@ -97,6 +98,7 @@ def tune(
         seed: Another number >= 0 takes other seeds throughout: an independent repetition.
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a run group.
+        width: The maximum number of runs trained together; set by the problem unless given.
         pace: The seconds that a run takes, as far as that is known beforehand: no round is started that would not fit
             into a budget of time.
     """
@@ -111,7 +113,7 @@ def tune(
     for candidate in racing:
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
-    options = {"device": device, "save_every": save_every}
+    options = {"device": device, "save_every": save_every, "width": width}
     trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options, pace)
     try:
         with store.writing():  # all the time, so that no other command ends it between two rounds
