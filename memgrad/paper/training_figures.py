@@ -120,10 +120,11 @@ def reconstructions(evidence: Evidence) -> Drawing:
     """Fig. exp_rec."""
     (name, results), *_ = evidence.results.items()
     pictures = np.asarray(evidence.originals(), dtype=float)
-    rows = {"original": pictures}
+    rows, shown = {"original": pictures}, ["original"]
     for label, method, lr in _shown(results):
         final = results.final(method, "loss", lr=lr)[0]
-        rows[f"{label}: {final:.3g}" if np.isfinite(final) else label] = _pictures(results, method, lr, pictures.shape)
+        rows[label] = _pictures(results, method, lr, pictures.shape)
+        shown.append(f"{label}: {final:.3g}" if np.isfinite(final) else label)
     foot = _foot(evidence)
     what = "test examples, final loss beside each method, runs with the seed 0"
     foot["caption"] = f"{evidence.scale.name}: {what}, {evidence.described(name)}"
@@ -133,7 +134,7 @@ def reconstructions(evidence: Evidence) -> Drawing:
         **{axis: np.tile(place, len(rows)) for axis, place in zip(("picture", "row", "column"), places, strict=True)},
         "value": np.concatenate([each.ravel() for each in rows.values()]),
     }
-    return figures.reconstructed(rows, **foot), columns
+    return figures.reconstructed(dict(zip(shown, rows.values(), strict=True)), **foot), columns
 
 
 def ratios(evidence: Evidence, *, across: int | None = None) -> Drawing:

@@ -82,7 +82,7 @@ def test_a_full_batch_is_tuned_too() -> None:
         (("logistic", "--nu", "flat.json"), "flat.json has nu = 0.7; a gain needs nu > 1"),
         (("logistic", "--nu", "other.json"), "other.json is not a file of `memgrad spectrum`"),
         (("logistic", "--nu", "0.5"), "finite nu > 1"),
-        (("logistic", "--error-rate", "0"), "alpha to be a number in (0, 1), got alpha=0"),
+        (("logistic", "--error-rate", "0"), "error_rate to be a number in (0, 1), got error_rate=0"),
         (("logistic", "--out", "race.doc"), "a figure is saved as"),
         (("logistic", "--repeat", "flat.json/again.toml"), "flat.json is not a folder in which you may write"),
         (("logistic", "--repeat", "."), ". cannot be written: it is a folder; name another file."),
