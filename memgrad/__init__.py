@@ -17,7 +17,7 @@ and what all of them share::
     statistics, tables      intervals, tests and their correction; tables of numbers as files
     files, user_code        atomic writes; code of the user's, by its name
     kinds, extras           kinds of arguments; optional dependencies
-    durations, suggestions  durations in words; "did you mean ...?"
+    amounts, suggestions    durations and counts in words; "did you mean ...?"
     deprecation             names that moved
 """
 

@@ -13,11 +13,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "memgrad"
 
 # What every part may import: it knows nothing of ours, and loads numpy at most.
-EVERYWHERE = {"suggestions", "durations", "kinds"}
+EVERYWHERE = {"suggestions", "amounts", "kinds"}
 # part -> the parts of ours that it may import, beside those. What is not listed here may not exist.
 ARROWS: dict[str, set[str]] = {
     "suggestions": set(),
-    "durations": set(),
+    "amounts": set(),
     "kinds": set(),
     "memory": {"deprecation"},
     "extras": set(),
@@ -48,7 +48,7 @@ ARROWS: dict[str, set[str]] = {
 # part -> the packages it may import when it is loaded, beside the standard library.
 LOADED_PACKAGES: dict[str, set[str]] = {
     "suggestions": set(),
-    "durations": set(),
+    "amounts": set(),
     "kinds": {"numpy"},
     "memory": {"numpy"},
     "extras": set(),
@@ -142,7 +142,7 @@ def test_the_arrows_have_no_cycle() -> None:
     [
         ("memory/base.py", "import memgrad.cli", "memory must not import cli"),
         ("suggestions.py", "import memgrad.memory", "suggestions must not import memory"),
-        ("durations.py", "import numpy", "durations must not load numpy"),
+        ("amounts.py", "import numpy", "amounts must not load numpy"),
         ("memory/base.py", "from memgrad import figures", "memory must not import figures"),
         ("memory/base.py", "def f():\n    from memgrad.cli import app", "memory must not import cli"),
         ("memory/base.py", "from memgrad import Polynomial", "memory must not import __init__"),

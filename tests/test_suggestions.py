@@ -1,4 +1,4 @@
-"""One way to suggest names and one to word durations: by hand, and nowhere a second one."""
+"""One way to suggest names and one to word amounts: by hand, and nowhere a second one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memgrad.durations import duration
+from memgrad.amounts import duration
 from memgrad.suggestions import did_you_mean, nearest
 
 PACKAGE = Path(__file__).parent.parent / "memgrad"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memgrad.amounts import counted
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import AsJson, FigureFile, SpecFile, StoreFolder, check_outputs, results_in, store_in
 
@@ -89,7 +90,7 @@ def _print(results: Results, metric: str, reference: str, rows: tuple[Comparison
     show([*columns], [*zip(*columns.values(), strict=True)], title=title, prose={"method"})
     without = [method.name for method in results.spec.methods if method.name not in {row.method for row in rows}]
     if missing := len(results.missing()):
-        typer.echo(f"{missing} runs are not finished: `{again}` resumes.", err=True)
+        typer.echo(f"{counted(missing, 'run')} not finished: `{again}` resumes.", err=True)
     if edges := [f"{row.variant or row.method} at {row.lr:g}" for row in rows if row.at_edge]:
         typer.echo(f"At the edge of the step sizes tried, a better one may lie beyond: {', '.join(edges)}.", err=True)
     if apart := [row.method for row in rows if row.difference is not None and row.difference.n == 0]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from memgrad.amounts import counted, duration
 from memgrad.cli.layout import show
-from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.experiments.planning.preview import Preview
@@ -44,7 +44,7 @@ def show_costs(specs: Iterable[Spec], store: Store | None, workers: int | None, 
         if found.cost is not None:
             seconds[spec.name] = found.cost.seconds
         rows.append((spec.name, found.title, f"{found.left} of {found.runs}", duration(seconds[spec.name])))
-    title = f"Left to train, {scale}, on {workers or usable_cores()} workers"
+    title = f"Left to train, {scale}, on {counted(workers or usable_cores(), 'worker')}"
     show(("experiment", "what", "runs left", "time"), rows, title=title, prose={"what"}, err=True)
     typer.echo(f"About {duration(sum(seconds.values()))} in total, on processors like this one.", err=True)
     return seconds

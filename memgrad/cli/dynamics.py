@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from memgrad.amounts import duration
 from memgrad.cli.layout import show
 from memgrad.cli.options import FigureFile, as_numbers, check_outputs, count
 from memgrad.cli.terminal import progress_bar
-from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.dynamics import Ensemble, Moments

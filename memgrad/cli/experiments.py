@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memgrad.amounts import counted, duration
 from memgrad.cli.costs import measured
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import (
@@ -27,7 +28,6 @@ from memgrad.cli.options import (
 )
 from memgrad.cli.run_display import live
 from memgrad.cli.terminal import folder_for
-from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.experiments.driver import Listener, Outcome
@@ -108,9 +108,10 @@ def plan(spec: SpecFile, store: StoreFolder = None, workers: Workers = None, as_
 
 def _cost_in_words(found: Preview) -> str:
     if found.cost is None:
-        return f"All {found.runs} runs are finished: nothing is left to do."
+        return f"Nothing is left to do: of {counted(found.runs, 'run')} all are finished."
     return (
-        f"{found.left} of {found.runs} runs are left, in {found.run_groups} groups. On {found.workers} workers about "
+        f"Left: {found.left} of {counted(found.runs, 'run')}, in {counted(found.run_groups, 'group')}. On "
+        f"{counted(found.workers, 'worker')} about "
         f"{duration(found.cost.seconds)} and {found.cost.nbytes / 1e9:.1f} GB of memory "
         f"({found.cost.run_steps:,.0f} run-steps/s per worker)."
     )
@@ -173,11 +174,12 @@ def run(
 def _in_words(outcome: Outcome, spec: Path, store: Path, *, named: bool = False) -> str:
     """What happened, and the command for what comes next, with the store if it was named."""
     also = f" --store {store}" if named else ""
-    lines = [f"{outcome.trained} runs trained in {duration(outcome.seconds)}, {outcome.there} were already finished."]
+    trained = f"{counted(outcome.trained, 'run')} trained in {duration(outcome.seconds)}"
+    lines = [f"{trained}, {outcome.there} already finished."]
     if finished := outcome.trained + outcome.there:
-        some = f"{outcome.diverged} of {finished} runs diverged (a loss or parameter is not finite)."
+        some = f"{outcome.diverged} of {counted(finished, 'run')} diverged (a loss or parameter is not finite)."
         lines.append(some if outcome.diverged else "No run diverged.")
-    lines += [f"{count} runs failed: {reason}" for reason, count in Counter(outcome.failed.values()).items()]
+    lines += [f"{counted(count, 'run')} failed: {reason}" for reason, count in Counter(outcome.failed.values()).items()]
     if outcome.waiting and not outcome.interrupted:
         lines.append(f"No step size could be selected for {', '.join(outcome.waiting)}: runs they need failed.")
     if outcome.interrupted:

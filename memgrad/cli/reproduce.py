@@ -14,12 +14,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from memgrad.amounts import duration
 from memgrad.cli.costs import show_costs
 from memgrad.cli.language import are_language, reproduce_language
 from memgrad.cli.options import Address, Device, EngineName, StoreFolder, Workers, chosen_engine
 from memgrad.cli.run_display import Display, live
 from memgrad.cli.terminal import folder_for
-from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from memgrad.paper.claims import Verdict

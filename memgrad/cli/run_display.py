@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from memgrad.durations import duration
+from memgrad.amounts import counted, duration
 
 if TYPE_CHECKING:
     from memgrad.experiments.planning.plan import RunGroup
@@ -60,8 +60,8 @@ class Display:
         self._groups += len(groups)
         for group in groups:
             self._done[group.key] = self._before[group.key] = group.done * len(group.runs)
-        there = f"; {finished} are already finished" if finished else ""
-        self.said(f"{runs} runs in {len(groups)} groups{there}.")
+        there = f"; {finished} already finished" if finished else ""
+        self.said(f"{counted(runs, 'run')} in {counted(len(groups), 'group')}{there}.")
         if self._all is None:
             self._all = self._bars.add_task(self._title, total=self._total, told="")
         self._bars.update(self._all, total=self._total)
@@ -139,7 +139,8 @@ class Display:
         if self._plain and now - self._said > LINES_EVERY:
             self._said = now
             share = 100 * done / max(self._total, 1)
-            told = [f"{share:.0f} %", f"{self._finished} of {self._groups} groups", f"{speed:,.0f} run-steps/s", left]
+            groups = f"{self._finished} of {counted(self._groups, 'group')}"
+            told = [f"{share:.0f} %", groups, f"{speed:,.0f} run-steps/s", left]
             self.said(("" if self._title == "all" else f"{self._title}: ") + ", ".join(filter(None, told)))
 
 

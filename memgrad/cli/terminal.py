@@ -26,8 +26,8 @@ from rich.progress import (
 )
 from typer.core import TyperCommand, TyperGroup
 
+from memgrad.amounts import duration
 from memgrad.cli.run_display import LINES_EVERY
-from memgrad.durations import duration
 
 TRACEBACK = "MEMGRAD_TRACEBACK"
 """The environment variable with which errors keep their tracebacks: a fault of ours can look like bad input."""

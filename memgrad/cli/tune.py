@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memgrad.amounts import counted, duration
 from memgrad.cli.costs import measured
 from memgrad.cli.layout import print_json, show
 from memgrad.cli.options import (
@@ -29,7 +30,6 @@ from memgrad.cli.options import (
 )
 from memgrad.cli.run_display import live
 from memgrad.cli.terminal import refusing
-from memgrad.durations import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +131,9 @@ def tune(
         typer.Option(help="Schedule of the learning rate, such as 'linear(warmup=0.05)' [default: constant]."),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Clip gradients to this norm [default: no clipping].")] = None,
+    metric: Annotated[
+        str | None, typer.Option(metavar="LOSS", help="Compare this, such as validation_loss [default: loss].")
+    ] = None,
     sample: Sample = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
     budget: Annotated[
@@ -177,6 +180,7 @@ def tune(
 
     - `memgrad tune my_problem.py:problem --epochs 20 --out race.svg`
     - `memgrad tune fashion-mlp --sample --budget 30m`
+    - `memgrad tune char-transformer --sample --steps 300 --metric validation_loss`
     - `memgrad tune covtype-softmax --sample --method Adam --method "MemAdam(memory='poly:8')" --runs 100`
     - `memgrad tune experiment.toml --repeat tuned.toml --json`
     """
@@ -201,7 +205,7 @@ def tune(
     limits = Budget(runs, budget)
     settings: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "examples": examples}
     settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}
-    spec, candidates = asked(problem, method, like, nu, settings)
+    spec, candidates = asked(problem, method, like, nu, settings, metric)
     _refuse_too_few(candidates, limits.runs)
     check_device(device, here=engine == "local")
     trains = chosen_engine(engine, workers, address)
@@ -243,7 +247,12 @@ def tune(
 
 
 def asked(
-    problem: str, methods: Sequence[str] | None, like: Path | None, nu: float | None, settings: dict[str, Any]
+    problem: str,
+    methods: Sequence[str] | None,
+    like: Path | None,
+    nu: float | None,
+    settings: dict[str, Any],
+    metric: str | None = None,
 ) -> tuple[Spec, tuple[Candidate, ...]]:
     """The experiment and the candidates that the words of the command ask for."""
     from memgrad.experiments.planning.spec import Spec
@@ -268,11 +277,19 @@ def asked(
         own = Spec.of(alone, where="--method", folder=Path.cwd()).methods
     default = {} if {"steps", "epochs"} & given.keys() else {"epochs": EPOCHS}
     place = problem if whole is None else whole.problem
-    bare = {"problem": place, "metrics": ["loss"], "methods": [{"optimizer": "SGD", "lr": 1.0}], **given, **default}
+    compared = metric or "loss"
+    if not compared.partition("@")[0].endswith("loss"):
+        raise ValueError(f"tuning makes a loss small: --metric takes one such as validation_loss, got {metric!r}.")
+    compares = {"metrics": [compared], "select": {"metric": compared}}
+    bare = {"problem": place, "methods": [{"optimizer": "SGD", "lr": 1.0}], **compares, **given, **default}
     spec = Spec.of(bare, where="memgrad tune", folder=Path.cwd())  # checks what was given, for a whole experiment too
     if whole is None:
         return spec.model_copy(update={"methods": own}), candidates
     length = {} if default else {"steps": None, "epochs": None}
+    if metric is not None:
+        given["select"] = whole.select.model_copy(update={"metric": spec.select.metric, "goal": "min"})
+        if whole.metrics is not None:  # otherwise all of the problem's are evaluated
+            given["metrics"] = list(dict.fromkeys([*whole.metrics, spec.select.metric]))
     return whole.model_copy(update={**length, **given, "methods": own}), candidates
 
 
@@ -294,9 +311,11 @@ def _forecast(
     assert found.cost is not None
     pace = found.cost.seconds / found.runs
     least, most = expected_runs(candidates, rules)
-    takes = f"about {duration(least * pace)} to {duration(most * pace)} on {found.workers} workers"
-    needs = f"{len(candidates)} methods need {least} to {most} runs: {takes}."
-    budgets = [] if limits.runs is None else [(f"{limits.runs} runs", float(limits.runs))]
+    runs, takes = str(least), duration(least * pace)
+    if most > least:
+        runs, takes = f"{least} to {most}", f"{takes} to {duration(most * pace)}"
+    needs = f"{len(candidates)} methods need about {runs} runs: {takes} on {counted(found.workers, 'worker')}."
+    budgets = [] if limits.runs is None else [(counted(limits.runs, "run"), float(limits.runs))]
     if limits.seconds is not None:
         bought = limits.seconds / pace
         budgets.append((f"{duration(limits.seconds)}, about {bought:.0f} runs,", bought))
@@ -322,8 +341,9 @@ def _print(answer: Answer, again: str) -> None:
     contestants = [each for each in (answer.challenger, answer.baseline) if each is not None]
     if contestants:
         rows = [(each.name, f"{each.lr:g}", str(each.final), str(each.diverged)) for each in contestants]
+        final = f"final {answer.compared}"
         title = f"On {answer.rules.fresh} fresh seeds"
-        show(("method", "learning rate", "final loss", "diverged"), rows, title=title, prose={"method"})
+        show(("method", "learning rate", final, "diverged"), rows, title=title, prose={"method"})
     typer.echo(answer_in_words(answer), err=answer.status in ("failed", "interrupted"))
     if answer.status in ("exhausted", "interrupted"):
         more = "" if answer.status == "interrupted" else " with a larger budget"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memgrad.durations import duration
+from memgrad.amounts import duration
 from memgrad.memory.passport import Progress, Statistics
 
 if TYPE_CHECKING:

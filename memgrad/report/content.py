@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
 
-from memgrad.durations import duration
+from memgrad.amounts import duration
 from memgrad.experiments.results import Results
 from memgrad.paper.catalogue import FIGURES, PaperFigure
 from memgrad.paper.claims import OUTCOMES, Claim, Verdict

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, final
 
-from memgrad.durations import duration
+from memgrad.amounts import duration
 from memgrad.experiments.comparison import Comparison
 from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from memgrad.durations import duration
+from memgrad.amounts import duration
 from memgrad.experiments.driver import results_of
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.results import Results

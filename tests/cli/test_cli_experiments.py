@@ -104,7 +104,7 @@ def test_plan_shows_the_runs_and_what_they_cost_and_leaves_nothing(tmp_path: Pat
     assert ["M", "MemSGD", "best of S", "3", "0"] in lines
     assert ["R", "Rprop", "0.01", "3", "0"] in lines
     assert "logistic, 64 examples, minibatches of 8, 60 steps, 3 seeds" in " ".join(result.stdout.split())
-    assert f"{RUNS} of {RUNS} runs are left, in 6 groups. On 3 workers about" in result.stdout
+    assert f"Left: {RUNS} of {RUNS} runs, in 6 groups. On 3 workers about" in result.stdout
     assert not (tmp_path / "store").exists()
 
 
@@ -203,7 +203,7 @@ def test_what_was_run_quietly_is_there(folder: Path) -> None:
 def test_run_again_has_nothing_to_do_and_says_so(folder: Path) -> None:
     result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"))
     assert result.exit_code == 0
-    assert re.search(r"0 runs trained in [\d.]+ s, 4 were already finished\.", result.stdout)
+    assert re.search(r"0 runs trained in [\d.]+ s, 4 already finished\.", result.stdout)
     assert "No run diverged" in result.stdout
     assert f"Next: memgrad compare {folder / 'spec.toml'}" in result.stdout
     result = invoke("run", str(folder / "spec.toml"), "--store", str(folder / "memgrad-store"), "--json")
@@ -224,8 +224,8 @@ def test_a_step_size_more_is_trained_with_plain_lines_where_there_is_no_terminal
     (tmp_path / "more.toml").write_text(TINY.replace("[0.1, 1.0]", "[0.1, 1.0, 1e-9]"))
     result = invoke("run", str(tmp_path / "more.toml"), "--store", str(store), "--workers", "1")
     assert result.exit_code == 0
-    assert "1 runs in 1 groups; 3 are already finished." in result.stderr
-    assert re.search(r"1 runs trained in [\d.]+ s, 4 were already finished\.", result.stdout)
+    assert "1 run in 1 group; 3 already finished." in result.stderr
+    assert re.search(r"1 run trained in [\d.]+ s, 4 already finished\.", result.stdout)
     assert "\x1b" not in result.output
 
 
@@ -348,7 +348,7 @@ def test_what_was_done_before_does_not_count_as_speed(
     first, second, *_ = some_groups()
     with live() as display:
         display.began([first, second], 3)
-        assert "4 runs in 2 groups; 3 are already finished." in capsys.readouterr().err
+        assert "4 runs in 2 groups; 3 already finished." in capsys.readouterr().err
         display.started(first, 30)
         clock[0] += 20
         display.happened(first, Progressed(40))

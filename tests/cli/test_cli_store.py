@@ -222,7 +222,7 @@ def test_compare_says_what_is_missing(folder: Path, spec: Path) -> None:
     spec.write_text(SPEC.replace("lr = [0.1, 1]", "lr = [0.1, 1, 7]"))
     result = run("compare", spec)
     assert result.exit_code == 0, result.stderr
-    assert "3 runs are not finished: `memgrad run" in result.stderr
+    assert "3 runs not finished: `memgrad run" in result.stderr
     assert "Left out, because no step size is selected: memory" in result.stderr
     assert "6 of 9" in result.stdout
 

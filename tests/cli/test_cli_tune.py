@@ -22,6 +22,8 @@ QUICK = [
     *("--method", "SGD", "--method", "MemSGD(memory='poly:8')"),
 ]
 
+OTHER = ("--workers", "1", "--most", "3", "--fresh", "2", "--json")
+
 
 @pytest.fixture(autouse=True)
 def _short_trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -62,6 +64,20 @@ def test_a_full_batch_is_tuned_too() -> None:
     assert json.loads(result.stdout)["status"] == "answered"
 
 
+def test_another_loss_is_compared_and_named_everywhere(tmp_path: Path) -> None:
+    result = invoke(*QUICK, "--metric", "loss@p=2", "--out", "race.svg", "--repeat", "tuned.toml")
+    assert result.exit_code == 0, result.output
+    assert "final loss@poly:2" in result.stdout
+    assert "Loss@poly:2 ratio on 2 fresh seeds" in result.stdout
+    repeated = tomllib.loads((tmp_path / "tuned.toml").read_text())
+    assert (repeated["metrics"], repeated["select"]["metric"]) == (["loss@poly:2"], "loss@poly:2")
+    # An experiment that selects by the average can be tuned by the loss itself.
+    asks = {"loss@poly:2": (), "loss": ("--metric", "loss")}
+    answers = {metric: json.loads(invoke("tuned.toml", *OTHER, *words).stdout) for metric, words in asks.items()}
+    assert {metric: answer["metric"] for metric, answer in answers.items()} == {metric: metric for metric in asks}
+    assert answers["loss"]["raced"] != answers["loss@poly:2"]["raced"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -75,6 +91,8 @@ def test_a_full_batch_is_tuned_too() -> None:
         (("logistic", "--method", "SGD", "--like", "a.toml"), "give --method or --like, got both"),
         (("logistic", "--batch", "0"), "a batch has at least one example, or is full, got '0'"),
         (("logistic", "--schedule", "spiral"), "schedule"),
+        (("logistic", "--metric", "accuracy"), "--metric takes one such as validation_loss, got 'accuracy'"),
+        (("logistic", "--metric", "validation_loss"), "'logistic' has no metric 'validation_loss'; it has loss"),
         (("logistic", "--clip", "0"), "clip"),
         (("logistic", "--runs", "5"), "--runs 5 is too few: the first learning rates to compare take 6 runs"),
         (("logistic", "--most", "1"), "most to be at least as many seeds as first=2, got most=1"),

@@ -156,21 +156,21 @@ def test_a_long_method_is_cut_with_its_length() -> None:
     [
         (
             Outcome(trained=2, there=3, diverged=1, seconds=5.0),
-            ["2 runs trained in 5 s, 3 were already finished.",
+            ["2 runs trained in 5 s, 3 already finished.",
              "1 of 5 runs diverged (a loss or parameter is not finite).",
              "Rows are in st. Next: memgrad compare a.toml"],
         ),
         (
             Outcome(failed={"a": "no", "b": "never", "c": "no"}, waiting=("M", "N")),
-            ["0 runs trained in 0 s, 0 were already finished.",
+            ["0 runs trained in 0 s, 0 already finished.",
              "2 runs failed: no",
-             "1 runs failed: never",
+             "1 run failed: never",
              "No step size could be selected for M, N: runs they need failed.",
              "The others are in st; memgrad run a.toml retries the failed ones."],
         ),
         (
             Outcome(trained=1, waiting=("M",), interrupted=True),
-            ["1 runs trained in 0 s, 0 were already finished.",
+            ["1 run trained in 0 s, 0 already finished.",
              "No run diverged.",
              "Stopped. Rows and checkpoints are in st; memgrad run a.toml resumes from there."],
         ),
@@ -228,7 +228,7 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
     said, pace = tune._forecast(spec, portfolio(), Rules(), budget, None)
     assert pace == 2.0
-    assert said == f"9 methods need 173 to 281 runs: about 5 min 46 s to 9 min 22 s on 3 workers.{more}"
+    assert said == f"9 methods need about 173 to 281 runs: 5 min 46 s to 9 min 22 s on 3 workers.{more}"
 
 
 def test_what_measuring_took_is_taken_from_a_budget_of_time() -> None:

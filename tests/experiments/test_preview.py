@@ -36,8 +36,8 @@ def test_the_cost_is_that_of_one_step_and_of_all_evaluations(monkeypatch: pytest
             clock.now += steps[-1]
 
         def evaluate(self, metrics: tuple[str, ...]) -> None:
+            clock.now += 0.5 if evaluated else 30.0  # the first one imports what it needs, and does not count
             evaluated.append(metrics)
-            clock.now += 0.5
 
     monkeypatch.setattr(preview, "Training", Training)
     monkeypatch.setattr(preview, "time", clock)
@@ -46,7 +46,7 @@ def test_the_cost_is_that_of_one_step_and_of_all_evaluations(monkeypatch: pytest
     cost = preview._measured(None, group)  # type: ignore[arg-type]
     assert steps == [100.0, 2.0, 2.0, 2.0]  # until five seconds have passed
     assert cost.step == 2.0
-    assert evaluated == [("loss", "accuracy")]  # once, for the four evaluations of the run
+    assert evaluated == [("loss", "accuracy")] * 2  # for the four evaluations of the run
     assert cost.evaluations == 4 * 0.5
     assert cost.nbytes == preview.COPIES * 1000
 
@@ -66,4 +66,5 @@ lr = 0.01
 def test_a_plan_may_take_longer_than_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr("memgrad.experiments.planning.preview.SECONDS", 0.05)
     (tmp_path / "short.toml").write_text(SHORT.format(steps=steps))
-    assert "1 of 1 runs are left" in printed("plan", str(tmp_path / "short.toml"), "--store", str(tmp_path / "store"))
+    said = printed("plan", str(tmp_path / "short.toml"), "--store", str(tmp_path / "store"))
+    assert "Left: 1 of 1 run, in 1 group." in said

@@ -129,6 +129,7 @@ def test_an_answer_is_plain_data() -> None:
         found={"mine": 0.1},
         lines={"torch": "import"},
         problem="mlp",
+        metric="validation_loss",
     )
     contestant = {"name": "mine", "lr": 0.1, "final": {"name": "", "value": 0.5, "low": 0.4, "high": 0.6}}
     assert answer.to_dict() == {
@@ -136,6 +137,7 @@ def test_an_answer_is_plain_data() -> None:
         "reason": "one method is left in the race",
         "verdict": answer.verdict,
         "problem": "mlp",
+        "metric": "validation_loss",
         "pick": {"name": "mine", "lr": 0.1},
         "better": True,
         "challenger": {**contestant, "diverged": 0, "at_edge": True},
@@ -161,6 +163,14 @@ def test_an_answer_is_plain_data() -> None:
     unknown = ("pick", "challenger", "baseline", "ratio", "steps_saved")
     assert [empty[name] for name in unknown] == [None] * 5
     assert "difference" in Answer("failed", "nothing", ratio_scale="linear").to_dict()
+
+
+def test_an_answer_names_the_loss_that_was_compared() -> None:
+    answer = replace(BETTER, metric="validation_loss")
+    assert answer.verdict.startswith("Use mine at lr 0.1: its validation loss is 20.0 % lower than that of ")
+    assert answer_in_words(answer).splitlines()[1].startswith("Validation loss ratio on 10 fresh seeds: 0.8 ")
+    stay = replace(answer, ratio=Estimate(1.1, 1.05, 1.15, n=10))
+    assert "the validation loss of mine at lr 0.1, the best other, is 10.0 % higher than its own." in stay.verdict
 
 
 def test_an_answer_in_words_has_a_line_for_each_fact() -> None:
@@ -215,11 +225,11 @@ RACE = Standing(
     [
         (
             Course("search", TRIALS, SEARCHES),
-            "Search for learning rates: found a 1; 1 methods to go, 2 runs next.",
+            "Search for learning rates: found a 1; 1 method to go, 2 runs next.",
         ),
         (
             Course("search", TRIALS, {"b": SEARCHES["b"]}),
-            "Search for learning rates: 1 methods to go, 2 runs next.",
+            "Search for learning rates: 1 method to go, 2 runs next.",
         ),
         (
             Course("refine", TRIALS, {}, None, Configuration("a", 0), Configuration("b", -4)),

@@ -93,6 +93,7 @@ class Answer:
         found: The learning rate that the search found for each candidate.
         lines: The lines to paste, by library; empty where the candidates are not optimizers of memgrad or torch.
         problem: What was tuned.
+        metric: The loss that is compared.
         first_seed: The first of the fresh seeds.
     """
 
@@ -115,6 +116,7 @@ class Answer:
     found: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    metric: str = "loss"
     first_seed: int = FIRST_SEED["fresh"]
 
     @property
@@ -144,15 +146,20 @@ class Answer:
             return f"Use {alone}: {gone} diverged." if alone else f"No answer: {self.reason}."
         if self.better:
             saved = f", and it saves {self._saved()} of the steps" if self._saved() else ""
-            return f"Use {self.challenger}: its loss is {self._beside()} that of {self.baseline}{saved}."
+            return f"Use {self.challenger}: its {self.compared} is {self._beside()} that of {self.baseline}{saved}."
         if unsafe := [each for each in (self.challenger, self.baseline) if each.diverged]:
             shown = " and ".join(
                 f"{each} diverged on {each.diverged} of {self.rules.fresh} fresh seeds" for each in unsafe
             )
             return f"Use {self.pick}: {shown}." if self.pick else f"No answer: {shown}. Lower their learning rates."
-        known = f"the loss of {self.challenger}, the best other, is {self._beside()} its own"
+        known = f"the {self.compared} of {self.challenger}, the best other, is {self._beside()} its own"
         noise = "" if self.ratio.low > self._neutral else f", which is within the noise of {self.ratio.n} seeds"
         return f"Stay with {self.baseline}: {known}{noise}."
+
+    @property
+    def compared(self) -> str:
+        """What is compared, in words, such as `validation loss`."""
+        return self.metric.replace("_", " ")
 
     @property
     def _is_open(self) -> bool:
@@ -181,6 +188,7 @@ class Answer:
             "reason": self.reason,
             "verdict": self.verdict,
             "problem": self.problem,
+            "metric": self.metric,
             "pick": pick and {"name": pick.name, "lr": pick.lr},
             "better": self.better,
             "challenger": self.challenger and self.challenger.to_dict(),

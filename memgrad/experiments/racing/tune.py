@@ -128,7 +128,8 @@ def tune(
         clip = spec.clip if method.clip is None else method.clip
         steps = steps_of(spec, trains.facts)
         lines = lines_of(method, pick.lr, schedule=spec.schedule_of(method), steps=steps, clip=clip)
-    answer = replace(answer, lines=lines, first_seed=FIRST_SEED["fresh"] + seed * SEEDS_APART)
+    first = FIRST_SEED["fresh"] + seed * SEEDS_APART
+    answer = replace(answer, lines=lines, metric=spec.select.metric, first_seed=first)
     return answer if ended is None else replace(answer, status=ended[0], reason=ended[1])
 
 

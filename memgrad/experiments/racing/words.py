@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memgrad import Memory, optim
+from memgrad.amounts import counted
 from memgrad.experiments.planning.methods import Method, fitting
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer
@@ -25,11 +26,12 @@ from memgrad.user_code import Reference, names_code
 
 def course_in_words(course: Course) -> str:
     """Where tuning is, and what comes next, in one line."""
-    runs = f"{len(course.wants)} runs next"
+    runs = f"{counted(len(course.wants), 'run')} next"
     if course.stage == "search":
         found = [f"{name} {learning_rate(each.best):g}" for name, each in course.searches.items() if not each.wants]
         known = f"found {', '.join(found)}; " if found else ""
-        return f"Search for learning rates: {known}{len(course.searches) - len(found)} methods to go, {runs}."
+        left = counted(len(course.searches) - len(found), "method")
+        return f"Search for learning rates: {known}{left} to go, {runs}."
     pair = " and ".join(str(each) for each in (course.challenger, course.baseline) if each is not None)
     if course.stage == "refine":
         return f"Learning rates near {pair}, on more seeds: {runs}."
@@ -44,7 +46,7 @@ def course_in_words(course: Course) -> str:
         new = [dropped_in_words(each, course.scale) for each in standing.dropped if each.seeds == standing.seeds]
         left = f" Dropped: {'; '.join(new)}." if new else ""
         return f"Race after {standing.seeds} seeds: {first} leads, then {rest}; {runs}.{left}"
-    return f"Done after {course.runs} runs: {course.reason}."
+    return f"Done after {counted(course.runs, 'run')}: {course.reason}."
 
 
 def dropped_in_words(dropped: Dropped, scale: str = "log") -> str:
@@ -69,11 +71,11 @@ def percent(difference: float) -> str:
 def answer_in_words(answer: Answer) -> str:
     """The answer in a few lines: the verdict, its evidence, what was not distinguishable, and the lines to paste."""
     if answer.status in ("failed", "interrupted"):
-        return f"{answer.status.capitalize()} after judging {answer.runs} runs: {answer.reason}."
+        return f"{answer.status.capitalize()} after judging {counted(answer.runs, 'run')}: {answer.reason}."
     lines = [answer.verdict]
     if answer.ratio is not None:
-        what = "Loss ratio" if answer.ratio_scale == "log" else "Loss difference"
-        lines.append(f"{what} on {answer.ratio.n} fresh seeds: {answer.ratio} (95 % interval).")
+        what = f"{answer.compared.capitalize()} {'ratio' if answer.ratio_scale == 'log' else 'difference'}"
+        lines.append(f"{what} on {counted(answer.ratio.n, 'fresh seed')}: {answer.ratio} (95 % interval).")
     if answer.steps_saved is not None:
         lines.append(f"Share of the steps saved: {answer.steps_saved}.")
     if answer.undecided:
@@ -84,7 +86,7 @@ def answer_in_words(answer: Answer) -> str:
         if each is not None and each.at_edge:
             lines.append(f"The learning rate of {each.name} is at the edge of what was tried.")
     rate = f"all statements of the race together are wrong with probability at most {answer.rules.error_rate:g}"
-    lines.append(f"{answer.runs} runs; {answer.reason}; {rate}.")
+    lines.append(f"{counted(answer.runs, 'run')}; {answer.reason}; {rate}.")
     for library, line in answer.lines.items():
         lines += ["", f"{library}:", *(f"    {each}" for each in line.splitlines())]
     return "\n".join(lines)

@@ -1,8 +1,18 @@
-"""Durations in words, the same everywhere."""
+"""Durations and counts in words, the same everywhere."""
 
 from __future__ import annotations
 
 DAY, YEAR = 86400.0, 365.25 * 86400.0
+
+
+def counted(n: int, noun: str, *, plural: str = "") -> str:
+    """A number of things, as in `3 runs`.
+
+    Example:
+        >>> counted(1, "run"), counted(2500, "run"), counted(0, "entry", plural="entries")
+        ('1 run', '2,500 runs', '0 entries')
+    """
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def duration(seconds: float) -> str:
