@@ -22,6 +22,7 @@ def test_a_line_for_each_method_that_ends_at_a_cross_where_it_was_dropped() -> N
         raced=raced,
         profiles={name: {0.1: 1.0, 0.32: 2.0, 1.0: math.inf} for name in "ABC"},
         found=dict.fromkeys("ABC", 0.1),
+        metric="validation_loss",
     )
     figure = race(answer, caption="settings")
     left, right = figure.axes
@@ -32,6 +33,7 @@ def test_a_line_for_each_method_that_ends_at_a_cross_where_it_was_dropped() -> N
     assert np.isclose(lines[1].get_ydata()[1], np.exp((b - a).mean()))
     assert [line.get_xdata()[0] for line in left.get_lines() if line.get_marker() == "x"] == [3]
     assert right.get_xscale() == "log"
+    assert right.get_ylabel() == "validation loss"
     assert len([line for line in right.get_lines() if line.get_marker() == "x"]) == 3
 
 
