@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent.parent.parent
 ROWS = ROOT / "docs" / "results" / "rows" / "tuning"
 
 VALIDATIONS: dict[str, str] = {
+    "tune_covtype.md": "covtype-softmax --sample --epochs 12 --nu 1.83",
     "tune_covtype_complete.md": "covtype-softmax --steps 5000 --times 11 --loss-examples 20000",
+    "tune_mlp.md": "fashion-mlp --steps 2000 --times 11 --loss-examples 5000",
 }
 """How each table is made, by its file."""
 
