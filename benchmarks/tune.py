@@ -42,6 +42,7 @@ import numpy as np
 from memgrad.experiments import LocalEngine, Results, Spec, Store, execute, results_of
 from memgrad.experiments.racing.answer import Measured
 from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.course import ENDS, LEAST
 from memgrad.experiments.racing.learning_rates import learning_rate, place_of
 from memgrad.experiments.racing.portfolio import candidates_of, portfolio, racing_methods
 from memgrad.experiments.racing.sequential import Rules, look_share, lower_bounds, pair_shares
@@ -118,7 +119,7 @@ def trained(spec: Spec, cells: Mapping[str, Sequence[float]], seeds: Sequence[in
 
 def mean_log(results: Results, cell: Cell) -> float:
     finals = results.final(cell[0], results.spec.select.metric, lr=cell[1])
-    return float(np.log(finals).mean()) if np.isfinite(finals).all() else math.inf
+    return float(np.log(np.maximum(finals, LEAST)).mean()) if np.isfinite(finals).all() else math.inf
 
 
 def optuna_pick(
@@ -197,6 +198,8 @@ def validate(options: argparse.Namespace) -> None:
         wanted.setdefault(name, set()).add(lr)
     test = trained(spec, {name: sorted(lrs) for name, lrs in wanted.items()}, TEST_SEEDS, store)
     base = mean_log(test, best)
+    if not math.isfinite(base):
+        sys.exit(f"the grid's pick, {best}, diverges on a test seed: there is nothing to compare with")
     for way, each in picks.items():
         rows.append(Row(way, [cost for _, cost in each], [math.expm1(mean_log(test, cell) - base) for cell, _ in each]))
     report(rows, options.out)
@@ -318,9 +321,13 @@ def simulate(options: argparse.Namespace) -> None:
             gaps = np.concatenate([[0.0], np.full(7, gap)]) if gap else np.zeros(8)
             order = rng.permutation(8)
             answer, truth = simulated(rng, gaps[order], spread)
-            false += any(
+            wrong = any(
                 truth[each.worse_than] >= truth[each.name] - 1e-12 for each in answer.dropped if each.worse_than
             )
+            if answer.reason == ENDS["equivalent"]:  # the other kind of statement: no method left is better by more
+                limit = truth[answer.leader] - answer.rules.tolerance
+                wrong |= any(truth[name] < limit - 1e-12 for name in answer.undecided)
+            false += wrong
             used += answer.better
             pick = answer.pick
             assert pick is not None

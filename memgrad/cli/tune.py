@@ -209,9 +209,10 @@ def tune(
     _refuse_too_few(candidates, limits.runs)
     check_device(device, here=engine == "local")
     trains = chosen_engine(engine, workers, address)
-    forecast, pace = _forecast(spec, candidates, rules, limits, workers)
+    pace, used = _pace(spec, workers)
     if limits.seconds is not None:  # a budget is for the whole command, and measuring took a part of it
         limits = replace(limits, seconds=_left(limits.seconds, time.monotonic() - began, pace))
+    forecast = _forecast(candidates, rules, limits, pace, used)
     kept = store_in(store, create=True)
     if known := len(kept.digests()):
         forecast += f" The store has {known:,} runs; those of this tuning are not trained again."
@@ -287,9 +288,13 @@ def asked(
         return spec.model_copy(update={"methods": own}), candidates
     length = {} if default else {"steps": None, "epochs": None}
     if metric is not None:
-        given["select"] = whole.select.model_copy(update={"metric": spec.select.metric, "goal": "min"})
-        if whole.metrics is not None:  # otherwise all of the problem's are evaluated
-            given["metrics"] = list(dict.fromkeys([*whole.metrics, spec.select.metric]))
+        name, times = spec.select.metric, whole.evaluate.times
+        metrics = list(dict.fromkeys([*(whole.metrics or []), name]))
+        if not isinstance(times, int):
+            often = {each: times.get(each, max(times.values())) for each in metrics}
+            given["evaluate"] = whole.evaluate.model_copy(update={"times": often})
+        given["select"] = whole.select.model_copy(update={"metric": name, "goal": "min"})
+        given["metrics"] = metrics
     return whole.model_copy(update={**length, **given, "methods": own}), candidates
 
 
@@ -300,29 +305,31 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
-def _forecast(
-    spec: Spec, candidates: Sequence[Candidate], rules: Rules, limits: Budget, workers: int | None
-) -> tuple[str, float]:
-    """The expected cost of tuning and what the budget allows, in words, and the seconds of a run, as measured."""
-    from memgrad.experiments.racing.course import expected_runs
-
+def _pace(spec: Spec, workers: int | None) -> tuple[float, int]:
+    """The seconds that a run takes on all workers, as measured, and the number of workers."""
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
     found = measured(spec.model_copy(update={"methods": first, "seeds": [0, 1], "tuning_seeds": None}), None, workers)
     assert found.cost is not None
-    pace = found.cost.seconds / found.runs
+    return found.cost.seconds / found.runs, found.workers
+
+
+def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pace: float, workers: int) -> str:
+    """The expected cost of tuning and what the budget allows, in words, given the seconds that a run takes."""
+    from memgrad.experiments.racing.course import expected_runs
+
     least, most = expected_runs(candidates, rules)
     runs, takes = str(least), duration(least * pace)
     if most > least:
         runs, takes = f"{least} to {most}", f"{takes} to {duration(most * pace)}"
-    needs = f"{len(candidates)} methods need about {runs} runs: {takes} on {counted(found.workers, 'worker')}."
+    needs = f"{len(candidates)} methods need about {runs} runs: {takes} on {counted(workers, 'worker')}."
     budgets = [] if limits.runs is None else [(counted(limits.runs, "run"), float(limits.runs))]
     if limits.seconds is not None:
         bought = limits.seconds / pace
-        budgets.append((f"{duration(limits.seconds)}, about {bought:.0f} runs,", bought))
+        budgets.append((f"{duration(limits.seconds)} that is left, about {bought:.0f} runs,", bought))
     for budget, bought in budgets:
         early = "may end the race early" if bought >= least else "is likely to end before there is an answer"
-        needs += f" The budget of {budget} {'is enough' if bought >= most else early}."
-    return needs, pace
+        needs += f" The budget of {budget} {'should be enough' if bought >= most else early}."
+    return needs
 
 
 def _left(seconds: float, spent: float, pace: float) -> float:

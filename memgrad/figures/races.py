@@ -43,7 +43,7 @@ def _standings(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> 
     """The mean over the first n seeds of the difference to the leader, for n = 1, 2, ..."""
     logarithmic = answer.scale == "log"
     known = np.concatenate([np.array(losses) for losses in answer.raced.values()])
-    # As in the race, a loss of 0 counts as the smallest other one.
+    # A loss of 0 counts as the smallest other one of the race.
     least = known[known > 0].min(initial=np.inf) if logarithmic else -np.inf
     lead = np.maximum(answer.raced[answer.leader], least)
     dropped = {each.name for each in answer.dropped}
@@ -54,7 +54,7 @@ def _standings(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> 
         n = min(len(mine), len(lead))
         if not n:
             continue
-        change = np.log(mine[:n] / lead[:n]) if logarithmic else mine[:n] - lead[:n]
+        change = np.log(mine[:n]) - np.log(lead[:n]) if logarithmic else mine[:n] - lead[:n]
         mean = np.cumsum(change) / np.arange(1, n + 1)
         mean = np.exp(mean) if logarithmic else mean
         means.append(mean)

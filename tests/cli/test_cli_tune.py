@@ -76,6 +76,14 @@ def test_another_loss_is_compared_and_named_everywhere(tmp_path: Path) -> None:
     answers = {metric: json.loads(invoke("tuned.toml", *OTHER, *words).stdout) for metric, words in asks.items()}
     assert {metric: answer["metric"] for metric, answer in answers.items()} == {metric: metric for metric in asks}
     assert answers["loss"]["raced"] != answers["loss@poly:2"]["raced"]
+    # One that lists no metrics, and one with a number of evaluations for each of them.
+    for name, times in (("all.toml", "3"), ("table.toml", "{ loss = 3, gradient_norm = 2, step_norm = 2 }")):
+        (tmp_path / name).write_text(
+            f'problem = "logistic"\nexamples = 64\nbatch = 8\nsteps = 20\nevaluate.times = {times}\n'
+            '[[methods]]\noptimizer = "SGD"\nlr = 1.0\n[[methods]]\noptimizer = "MemSGD"\nlr = 1.0\n'
+        )
+        words = (name, "--metric", "loss@poly:2", "--runs", "6", "--workers", "1", "--json")
+        assert json.loads(invoke(*words).stdout)["metric"] == "loss@poly:2"
 
 
 @pytest.mark.parametrize(

@@ -206,17 +206,17 @@ def previewed(seconds: float = 20.0) -> Preview:
         (Budget(), ""),
         (
             Budget(seconds=345.9),
-            " The budget of 5 min 46 s, about 173 runs, is likely to end before there is an answer.",
+            " The budget of 5 min 46 s that is left, about 173 runs, is likely to end before there is an answer.",
         ),
-        (Budget(seconds=346.0), " The budget of 5 min 46 s, about 173 runs, may end the race early."),
-        (Budget(seconds=562.0), " The budget of 9 min 22 s, about 281 runs, is enough."),
+        (Budget(seconds=346.0), " The budget of 5 min 46 s that is left, about 173 runs, may end the race early."),
+        (Budget(seconds=562.0), " The budget of 9 min 22 s that is left, about 281 runs, should be enough."),
         (Budget(runs=172), " The budget of 172 runs is likely to end before there is an answer."),
         (Budget(runs=173), " The budget of 173 runs may end the race early."),
-        (Budget(runs=281), " The budget of 281 runs is enough."),
+        (Budget(runs=281), " The budget of 281 runs should be enough."),
         (
             Budget(20, 562.0),
-            " The budget of 20 runs is likely to end before there is an answer. The budget of 9 min 22 s, "
-            "about 281 runs, is enough.",
+            " The budget of 20 runs is likely to end before there is an answer. The budget of 9 min 22 s "
+            "that is left, about 281 runs, should be enough.",
         ),
     ],
 )
@@ -226,8 +226,8 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     # Two seconds per run; 173 to 281 runs, as the rules count them (see test_cli_tune).
     monkeypatch.setattr(tune, "measured", lambda *_: previewed())
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
-    said, pace = tune._forecast(spec, portfolio(), Rules(), budget, None)
-    assert pace == 2.0
+    assert tune._pace(spec, None) == (2.0, 3)
+    said = tune._forecast(portfolio(), Rules(), budget, 2.0, 3)
     assert said == f"9 methods need about 173 to 281 runs: 5 min 46 s to 9 min 22 s on 3 workers.{more}"
 
 

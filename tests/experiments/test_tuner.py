@@ -380,8 +380,8 @@ def test_texts_and_tables_are_no_losses(losses: Any) -> None:
 
 
 def test_steps_must_be_finite() -> None:
-    for steps in ([0, math.nan], [0, math.inf], [math.nan, 1]):
-        with pytest.raises(ValueError, match="steps must be finite and increasing"):
+    for steps in ([0, math.nan], [0, math.inf], [math.nan, 1], [-5, 0]):
+        with pytest.raises(ValueError, match="steps must be finite, at least 0 and increasing"):
             measured([1.0, 0.5], steps)
 
 

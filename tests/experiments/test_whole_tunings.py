@@ -109,6 +109,61 @@ def test_a_budget_may_end_when_another_learning_rate_has_just_stepped_in(runs: i
     assert set(answer.undecided) <= answer.raced.keys()
 
 
+@pytest.mark.parametrize("runs", range(64, 132, 3))
+def test_a_baseline_that_a_budget_left_without_seeds_in_the_race_is_measured_on_fresh_ones(runs: int) -> None:
+    def loss(trial: Trial) -> float:  # a, the only baseline, diverges at its learning rate on the fourth seed
+        late = (trial.name, trial.place, trial.seed) == ("a", -3, FIRST_SEED["race"] + 3)
+        return math.inf if late else nearly_equal(trial)
+
+    answer, rounds = tuned(loss, *"abcd", runs=runs)
+    assert answer.found["a"] == 0.18
+    assert sum(map(len, rounds)) == answer.runs <= runs
+    assert answer.baseline is not None
+    assert "every baseline diverged" not in answer.verdict
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_budget_is_kept_also_if_four_workers_finish_in_any_order(number: int) -> None:
+    rng = random.Random(number)
+    for runs in range(5, 50, 4):
+        tuner = Tuner([Candidate(name, lr=0.1) for name in "ab"], rules=RULES, runs=runs)
+        running, told = list[Trial](), 0
+        while True:
+            while len(running) < 4 and (trial := tuner.ask()):
+                running.append(trial)
+            if not running:
+                break
+            trial = running.pop(rng.randrange(len(running)))
+            tuner.tell(trial, math.exp(0.02 * (trial.place + number % 7) ** 2 + 0.05 * noise(trial)))
+            told += 1
+        assert told == tuner.answer().runs <= runs
+
+
+@pytest.mark.parametrize("runs", [48, 53, 80, None])
+def test_runs_that_another_scale_makes_needless_count_too(runs: int | None) -> None:
+    def loss(trial: Trial) -> float:  # by logarithms 0.18 is best; the first loss below 0, of the race, changes that
+        if trial.seed < FIRST_SEED["race"]:
+            return (0.5, 1.7)[trial.seed] if trial.place == -3 else 1 + 0.3 * abs(trial.place + 4)
+        return -0.05 if trial.seed == FIRST_SEED["race"] + 2 else 0.3 + 0.1 * abs(trial.place + 4)
+
+    answer, rounds = tuned(loss, "a", "b", runs=runs, rules=Rules())
+    assert answer.scale == "linear"
+    assert sum(map(len, rounds)) == answer.runs <= (runs or 1000)
+
+
+def test_runs_that_were_wanted_together_may_be_told_one_by_one() -> None:
+    def loss(
+        trial: Trial,
+    ) -> float:  # a neighbor diverges when learning rates are refined: its other seeds are needless
+        return math.nan if trial.seed >= FIRST_SEED["refine"] and trial.place == -3 else nearly_equal(trial)
+
+    tuner = Tuner([Candidate(name, lr=0.1) for name in "ab"], rules=RULES)
+    while wants := tuner.wanted():
+        for trial in wants:
+            tuner.tell(trial, loss(trial))
+    assert tuner.answer().status == "answered"
+
+
 def test_a_race_whose_learning_rates_have_all_just_given_way_has_no_leader() -> None:
     def loss(trial: Trial) -> float:
         late = (trial.place, trial.seed) == (-4, FIRST_SEED["race"] + 3)
@@ -194,8 +249,40 @@ def test_a_loss_of_0_on_fresh_seeds_counts_for_the_method_that_has_it(zeros: int
 
     answer, _ = tuned(loss, "a", "b")
     assert answer.verdict.startswith("Use b at lr 0.1: its loss is ")
+    assert (answer.scale, answer.ratio_scale) == ("log", "linear")  # there is no ratio to 0
     assert answer.ratio is not None
-    assert answer.ratio.high < 0.05
+    assert -1.1 < answer.ratio.value < -0.9
+
+
+def test_losses_of_0_on_half_of_the_seeds_do_not_count_against_a_method() -> None:
+    """b has 0 and 0.11 in turn, a 0.1: no factor leads to 0, and the smallest other loss in its place would be a's."""
+
+    def loss(trial: Trial) -> float:
+        worse = 0.01 * (trial.place + 4) ** 2
+        if trial.seed < FIRST_SEED["race"]:
+            return 0.1 + worse
+        return 0.1 + worse if trial.name == "a" else (0.0, 0.11 + worse)[trial.seed % 2]
+
+    answer, _ = tuned(loss, "a", "b")
+    assert answer.ratio is not None
+    assert answer.ratio.value == pytest.approx(0.055 - 0.1)
+    assert "4.8 % higher" not in answer.verdict
+
+
+def test_an_edge_of_the_search_beyond_which_refining_went_is_none() -> None:
+    """The best learning rate is 10 times larger than the search goes, or what refining finds is smaller."""
+
+    def beyond(trial: Trial, best: int) -> float:
+        return math.exp(0.05 * (trial.place - (20 if trial.seed < FIRST_SEED["refine"] else best)) ** 2 / 10)
+
+    answers = {best: tuned(lambda trial, best=best: beyond(trial, best), "a", "b")[0] for best in (9, 14, 12)}  # type: ignore[misc]
+    for best, answer in answers.items():
+        assert answer.baseline is not None
+        assert answer.baseline.lr == learning_rate(best)
+        assert not answer.baseline.at_edge
+    unrefined, _ = tuned(lambda trial: beyond(trial, 20), "a", "b", runs=50)
+    assert unrefined.baseline is not None
+    assert unrefined.baseline.at_edge
 
 
 @pytest.mark.parametrize("huge", [3.0, 1e4])

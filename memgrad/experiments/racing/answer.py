@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from memgrad.experiments.racing.candidates import Configuration
-from memgrad.experiments.racing.course import FIRST_SEED, LEAST, Course, Scale, Status
+from memgrad.experiments.racing.course import FIRST_SEED, Course, Scale, Status
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped, Rules
-from memgrad.kinds import Array
 from memgrad.statistics import Estimate, interval, paired_difference
+from memgrad.tables import json_ready
 
 
 @final
@@ -46,7 +45,7 @@ class Contestant:
     Attributes:
         name: The name of the candidate.
         lr: Its learning rate.
-        final: The mean of its final losses.
+        final: The mean of its final losses; the geometric one on the scale `log`.
         diverged: How many of its fresh runs diverged.
         at_edge: Whether its learning rate is as far from the first guess as the search goes.
     """
@@ -86,7 +85,7 @@ class Answer:
         seeds: The number of seeds in the race.
         runs: The number of runs of search, race and fresh seeds together.
         scale: Whether search and race compare losses by logarithms (`log`) or as they are (`linear`).
-        ratio_scale: The same for `ratio`: `linear` also if a loss on a fresh seed is negative.
+        ratio_scale: The same for `ratio`: `linear` also if a loss on a fresh seed is not positive.
         rules: The rules, with the error rate of the race.
         raced: The final losses in the race by configuration, in the order of the seeds; infinite where a run diverged.
         profiles: The mean loss of the search by candidate and learning rate; infinite where a run diverged.
@@ -181,9 +180,9 @@ class Answer:
         return f"{saved.value:.0%}" if saved is not None and saved.has_interval and saved.low > 0 else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Plain data, for JSON: what is infinite or unknown is None."""
         pick = self.pick
-        return {
+        whole = {
             "status": self.status,
             "reason": self.reason,
             "verdict": self.verdict,
@@ -213,16 +212,18 @@ class Answer:
             },
             "lines": dict(self.lines),
         }
+        return dict(json_ready(whole))
 
 
 def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") -> Answer:
     """The answer that a course has come to, from the runs that were measured."""
     standing = course.standing
     sides = {side: _fresh_runs(getattr(course, side), runs) for side in ("challenger", "baseline")}
-    negative = any(run.final < 0 for fresh in sides.values() for run in fresh.values())
-    scale: Scale = "linear" if negative else course.scale
+    # No factor leads to a loss of 0, which a network that memorized its examples can reach.
+    positive = all(run.final > 0 for fresh in sides.values() for run in fresh.values())
+    scale: Scale = course.scale if positive else "linear"
     measured = {
-        side: _contestant(getattr(course, side), fresh, course, scale) if fresh else None
+        side: _contestant(getattr(course, side), fresh, course, scale, runs) if fresh else None
         for side, fresh in sides.items()
     }
     ratio = saved = None
@@ -265,35 +266,22 @@ def _pairs(mine: Mapping[int, Measured], others: Mapping[int, Measured]) -> list
 
 
 def _contestant(
-    configuration: Configuration, fresh: Mapping[int, Measured], course: Course, scale: Scale
+    configuration: Configuration, fresh: Mapping[int, Measured], course: Course, scale: Scale, runs: Runs
 ) -> Contestant:
-    finals = [run.final for run in fresh.values()]
-    final = interval(_logs(finals)).exp() if scale == "log" else interval(finals)
+    name, finals = configuration.name, [run.final for run in fresh.values()]
+    final = interval(np.log(finals)).exp() if scale == "log" else interval(finals)
     diverged = sum(not math.isfinite(loss) for loss in finals)
-    return Contestant(
-        configuration.name, configuration.lr, final, diverged, course.searches[configuration.name].at_edge
-    )
+    tried = [each.place for each in runs if each.name == name]  # refining may have gone beyond the search
+    at_edge = course.searches[name].at_edge and configuration.place in (min(tried), max(tried))
+    return Contestant(name, configuration.lr, final, diverged, at_edge)
 
 
 def _ratio(pairs: Sequence[tuple[Measured, Measured]], scale: str) -> Estimate | None:
     """The ratio of the final losses, or their difference; None without a pair."""
     if not pairs:
         return None
-    finals = np.array([[run.final for run in pair] for pair in pairs])
-    if scale == "linear":
-        return paired_difference(*finals.T)
-    return paired_difference(*(_logs(each, beside=finals) for each in finals.T)).exp()
-
-
-def _logs(losses: ArrayLike, beside: ArrayLike = ()) -> Array:
-    """Logarithms of the losses of a configuration.
-
-    A loss of 0 counts as the smallest other one, here or beside: as 0 it would outweigh all other seeds together. If
-    all are 0 they count as such.
-    """
-    found, others = np.asarray(losses, dtype=float), np.append(losses, beside)
-    positive = others[(others > 0) & np.isfinite(others)]
-    return np.asarray(np.log(np.maximum(found, positive.min() if positive.size and found.any() else LEAST)))
+    finals = np.array([[run.final for run in pair] for pair in pairs]).T
+    return paired_difference(*finals) if scale == "linear" else paired_difference(*np.log(finals)).exp()
 
 
 def _steps_saved(pairs: Sequence[tuple[Measured, Measured]]) -> Estimate | None:
@@ -327,6 +315,8 @@ def steps_to_stay_below(run: Measured, target: float) -> float:
     if last == len(run.losses) - 1:
         return float(run.steps[-1])
     (k, x), (later, y) = zip(run.steps[last : last + 2], run.losses[last : last + 2], strict=True)
+    if not math.isfinite(x):
+        return float(later)
     return float(k + (later - k) * (x - target) / (x - y))
 
 

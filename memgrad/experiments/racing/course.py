@@ -152,7 +152,7 @@ class _Follower:
     _closing: bool
 
     def __post_init__(self) -> None:
-        self._needed: set[tuple[Configuration, int]] = set()  # all runs of the course so far
+        self._used = sum(map(len, self._told.values()))
         self._searches: dict[str, Found] = {}
         self._standing: Standing | None = None
         self._pair: Pair = (None, None)
@@ -172,9 +172,6 @@ class _Follower:
         standing = self._standing = race(
             [Entrant(str(each), instead_of) for each, instead_of in entrants.items()], values, self._rules
         )
-        self._need("race", ((named[name], n) for name, n in standing.raced.items()))
-        looked = max(standing.wants.values(), default=0)  # the next look may have a part of its runs
-        self._need("race", ((named[name], min(looked, len(known))) for name, known in values.items()))
         if standing.wants:
             wants = self._missing("race", ((named[name], n) for name, n in standing.wants.items()))
             if not self._over(wants, reserve=reserved("race", standing, self._rules)):
@@ -213,11 +210,9 @@ class _Follower:
     def _advanced(self, search: Search, name: str, stage: str) -> tuple[Found, tuple[Trial, ...]]:
         """The search for a candidate's learning rate as far as the values of a stage go, and the runs it needs next."""
         told = {each.place: self._values(each, stage) for each in self._told if each.name == name}
-        most = search.seeds[-1]
         # What diverged with any seed before is as bad as can be, and needs no more runs.
-        lost = dict.fromkeys(self._diverged(name), [math.inf] * most) if stage == "refine" else {}
+        lost = dict.fromkeys(self._diverged(name), [math.inf] * search.seeds[-1]) if stage == "refine" else {}
         found = search.advance(told | lost)
-        self._need(stage, ((Configuration(name, k), min(most, len(told.get(k, ())))) for k in found.tried))
         return found, self._missing(stage, ((Configuration(name, k), n) for k, n in found.wants.items()))
 
     def _diverged(self, name: str) -> set[int]:
@@ -260,7 +255,6 @@ class _Follower:
         wants = self._missing("fresh", needs)
         if wants and self._over(wants):
             return self._exhausted("fresh", wants)
-        self._need("fresh", needs)
         if wants:
             return self._running("fresh", wants)
         last = [each for each, _ in needs]
@@ -277,7 +271,9 @@ class _Follower:
     def _ranked(self, standing: Standing, named: Mapping[str, Configuration]) -> list[Configuration]:
         """The configurations that did not diverge, by their mean difference to the leader over the seeds of both.
 
-        One that was dropped may be better than one that is still in the race because its values scatter more.
+        One that was dropped may be better than one that is still in the race because its values scatter more. Last
+        come those that have just stepped in, and that a budget gave no seeds: on fresh ones they are measured all the
+        same.
         """
         lead = np.array(self._values(named[standing.leader], "race"))
         raced, gone = standing.raced, {each.name for each in standing.dropped if not each.worse_than}
@@ -287,7 +283,8 @@ class _Follower:
             n = raced[name]
             return float((np.array(self._values(named[name], "race")[:n]) - lead[:n]).mean())
 
-        return [named[name] for name in sorted(finished, key=behind)]
+        new = [name for name in standing.alive if name not in raced]
+        return [named[name] for name in [*sorted(finished, key=behind), *new]]
 
     def _refined(self) -> tuple[Pair, tuple[Trial, ...]]:
         """Both configurations at the best learning rates nearby, and the runs that are still needed to know these.
@@ -341,21 +338,16 @@ class _Follower:
         needed = _trials(stage, needs)
         return tuple(trial for trial in needed if trial.seed not in self._told.get(trial.configuration, {}))
 
-    def _need(self, stage: str, needs: Iterable[tuple[Configuration, int]]) -> None:
-        self._needed |= {(trial.configuration, trial.seed) for trial in _trials(stage, needs)}
-
     def _over(self, wants: Sequence[Trial], *, reserve: int = 0) -> bool:
         """Whether these runs would exceed the budget, of which a part is reserved for the answer."""
         if self._closing and wants[0].stage != "fresh":
             return True
-        needed = self._needed | {(trial.configuration, trial.seed) for trial in wants}
-        return self._runs is not None and len(needed) + reserve > self._runs
+        return self._runs is not None and self._used + len(wants) + reserve > self._runs
 
     # --- courses ------------------------------------------------------------------------------------------------------
 
     def _running(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
-        used, scale = len(self._needed), self._scale
-        return Course(stage, wants, self._searches, self._standing, *self._pair, runs=used, scale=scale)
+        return Course(stage, wants, self._searches, self._standing, *self._pair, runs=self._used, scale=self._scale)
 
     def _exhausted(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
         what = {"search": "the search for learning rates", "race": "the first look at the race", "fresh": "fresh seeds"}

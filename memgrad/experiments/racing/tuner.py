@@ -67,6 +67,7 @@ class Tuner:
         self._measured: dict[Configuration, dict[int, Measured]] = {}
         self._stages: dict[tuple[Configuration, int], str] = {}
         self._asked: set[Trial] = set()
+        self._offered: set[Trial] = set()  # runs that may come, also after others have made them needless
         self._closing = False
         self._written = ""  # what this tuner knows to be in its file
         self._course: Course | None = None
@@ -89,6 +90,7 @@ class Tuner:
     def wanted(self) -> tuple[Trial, ...]:
         """All runs that are needed next, which may be trained at once, also those that were asked for already."""
         options = {candidate.name: candidate.options for candidate in self.candidates}
+        self._offered |= {*self.course.wants}
         return tuple(replace(trial, options=options[trial.name]) for trial in self.course.wants)
 
     def ask(self) -> Trial | None:
@@ -116,7 +118,7 @@ class Tuner:
 
     def tell_all(self, results: Mapping[Trial, Measured]) -> None:
         """Take the results of several runs at once; if one of them was not asked for, none is taken."""
-        wanted = {*self.course.wants, *self._asked}  # what was asked for before the time was up may still come
+        wanted = {*self.course.wants, *self._offered}
         for trial in results:
             known = trial.seed in self._measured.get(trial.configuration, {})
             if known or trial not in wanted:
@@ -127,6 +129,7 @@ class Tuner:
         for trial, run in results.items():
             self._keep(trial, run)
             self._asked.discard(trial)
+            self._offered.discard(trial)
         if self._file is not None:
             self._save(self._file)
 
@@ -209,8 +212,12 @@ def measured(losses: float | Iterable[float], steps: Iterable[float] | None = No
         raise ValueError("a tuner is told at least one loss per run, got none; tell nan if the run diverged.")
     if not all(map(math.isfinite, numbers)):
         return Measured(math.inf)
-    if at is not None and (len(at) != len(numbers) or not all(a < b < math.inf for a, b in pairwise([-math.inf, *at]))):
-        raise ValueError(f"steps must be finite and increasing, one for each of the {len(numbers)} losses, got {at!r}.")
+    if at is not None and (
+        len(at) != len(numbers) or at[0] < 0 or not all(a < b < math.inf for a, b in pairwise([-math.inf, *at]))
+    ):
+        raise ValueError(
+            f"steps must be finite, at least 0 and increasing, one for each of the {len(numbers)} losses, got {at!r}."
+        )
     last = numbers[-max(1, round(LAST * len(numbers))) :]
     final = sum(last) / len(last)
     if len(numbers) == 1:

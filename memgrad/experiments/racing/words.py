@@ -86,7 +86,8 @@ def answer_in_words(answer: Answer) -> str:
         if each is not None and each.at_edge:
             lines.append(f"The learning rate of {each.name} is at the edge of what was tried.")
     rate = f"all statements of the race together are wrong with probability at most {answer.rules.error_rate:g}"
-    lines.append(f"{counted(answer.runs, 'run')}; {answer.reason}; {rate}.")
+    why = "" if answer.reason in answer.verdict else f" {answer.reason};"
+    lines.append(f"{counted(answer.runs, 'run')};{why} {rate}.")
     for library, line in answer.lines.items():
         lines += ["", f"{library}:", *(f"    {each}" for each in line.splitlines())]
     return "\n".join(lines)
