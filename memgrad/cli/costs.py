@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from memgrad.experiments.storing.store import Store
 
 
-def measured(spec: Spec, store: Store | None, workers: int | None, *, of: str = "") -> Preview:
+def measured(
+    spec: Spec, store: Store | None, workers: int | None, *, of: str = "", device: str | None = None
+) -> Preview:
     """The runs of an experiment and their expected cost; a terminal says that it is being measured."""
     from memgrad.experiments.planning.preview import preview
     from memgrad.experiments.training.engines.engine import keep_freed_memory
@@ -25,7 +27,7 @@ def measured(spec: Spec, store: Store | None, workers: int | None, *, of: str = 
 
     keep_freed_memory()  # as workers do: without it the autoencoder seems to take up to 1.4 times as long
     with Console(stderr=True).status(f"Measuring the training speed{of} ..."):
-        return preview(spec, store, workers=workers or usable_cores())
+        return preview(spec, store, workers=workers or usable_cores(), device=device)
 
 
 def show_costs(specs: Iterable[Spec], store: Store | None, workers: int | None, scale: str) -> dict[str, float]:

@@ -207,12 +207,15 @@ def tune(
     settings |= {"sample": sample or None, "schedule": schedule and canonical_schedule(schedule), "clip": clip}
     spec, candidates = asked(problem, method, like, nu, settings, metric)
     _refuse_too_few(candidates, limits.runs)
-    check_device(device, here=engine == "local")
+    here = engine == "local"
+    check_device(device, here=here)
     trains = chosen_engine(engine, workers, address)
-    pace, used = _pace(spec, workers)
+    pace = _pace(spec, trains.slots, device if here else None)
     if limits.seconds is not None:  # a budget is for the whole command, and measuring took a part of it
         limits = replace(limits, seconds=_left(limits.seconds, time.monotonic() - began, pace))
-    forecast = _forecast(candidates, rules, limits, pace, used)
+    forecast = _forecast(candidates, rules, limits, pace, trains.slots)
+    if not here:
+        forecast += " The speed is that of this machine's processor; the cluster's may differ."
     kept = store_in(store, create=True)
     if known := len(kept.digests()):
         forecast += f" The store has {known:,} runs; those of this tuning are not trained again."
@@ -305,12 +308,13 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
-def _pace(spec: Spec, workers: int | None) -> tuple[float, int]:
-    """The seconds that a run takes on all workers, as measured, and the number of workers."""
+def _pace(spec: Spec, workers: int, device: str | None) -> float:
+    """The seconds per run on this many workers, measured on this machine."""
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
-    found = measured(spec.model_copy(update={"methods": first, "seeds": [0, 1], "tuning_seeds": None}), None, workers)
+    short = spec.model_copy(update={"methods": first, "seeds": [0, 1], "tuning_seeds": None})
+    found = measured(short, None, workers, device=device)
     assert found.cost is not None
-    return found.cost.seconds / found.runs, found.workers
+    return found.cost.seconds / found.runs
 
 
 def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pace: float, workers: int) -> str:

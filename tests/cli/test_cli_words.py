@@ -224,9 +224,9 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     budget: Budget, more: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two seconds per run; 173 to 281 runs, as the rules count them (see test_cli_tune).
-    monkeypatch.setattr(tune, "measured", lambda *_: previewed())
+    monkeypatch.setattr(tune, "measured", lambda *_, device: previewed())
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
-    assert tune._pace(spec, None) == (2.0, 3)
+    assert tune._pace(spec, 3, "cpu") == 2.0
     said = tune._forecast(portfolio(), Rules(), budget, 2.0, 3)
     assert said == f"9 methods need about 173 to 281 runs: 5 min 46 s to 9 min 22 s on 3 workers.{more}"
 

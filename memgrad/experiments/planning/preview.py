@@ -81,9 +81,9 @@ class Preview:
         return {"batches" if name == "run_groups" else name: value for name, value in asdict(self).items()}
 
 
-def preview(spec: Spec, store: Store | None, *, workers: int) -> Preview:
-    """Plan an experiment, given the rows so far, and train a little of it."""
-    problem = spec.problem_choice.load()
+def preview(spec: Spec, store: Store | None, *, workers: int, device: str | None = None) -> Preview:
+    """Plan an experiment, given the rows so far, and train a little of it, on this machine."""
+    problem = spec.problem_choice.load(device)
     facts = facts_about(spec.problem_choice, problem)
     # The cost does not depend on which step size will be selected: any stands in until it is known.
     found = selected_step_sizes(spec, facts, store) if store is not None else {}
