@@ -251,7 +251,7 @@ def summary(options: argparse.Namespace) -> None:
         problems.append(problem)
         for line in Path(path).read_text(encoding="utf-8").splitlines()[3:]:  # after the head and the grid itself
             way, runs, _, worst, close = (cell.strip() for cell in line.strip("|").split("|"))
-            ways.setdefault(way, {})[problem] = f"{close}, {runs} runs, {worst}"
+            ways.setdefault(way, {})[problem] = f"{close}; {worst}; {runs} runs"
     rows = [["way to choose", *problems], ["---"] * (1 + len(problems))]
     rows += [[way, *(cells.get(problem, "") for problem in problems)] for way, cells in ways.items()]
     lines = [f"| {' | '.join(row)} |" for row in rows]

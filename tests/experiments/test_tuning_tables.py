@@ -13,26 +13,41 @@ from memgrad.experiments import Store
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = ROOT / "docs" / "results" / "rows" / "tuning"
+TABLES = ROOT / "docs" / "benchmarks"
 
-VALIDATIONS: dict[str, str] = {
-    "tune_covtype.md": "covtype-softmax --sample --epochs 12 --nu 1.83",
-    "tune_covtype_complete.md": "covtype-softmax --steps 5000 --times 11 --loss-examples 20000",
-    "tune_mlp.md": "fashion-mlp --steps 2000 --times 11 --loss-examples 5000",
+VALIDATIONS: dict[str, tuple[str, str]] = {
+    "covtype, sample": ("tune_covtype.md", "covtype-softmax --sample --epochs 12 --nu 1.83"),
+    "covtype": ("tune_covtype_complete.md", "covtype-softmax --steps 5000 --times 11 --loss-examples 20000"),
+    "MLP": ("tune_mlp.md", "fashion-mlp --steps 2000 --times 11 --loss-examples 5000"),
 }
-"""How each table is made, by its file."""
+"""The table of each problem, and how it is made."""
+
+
+def benchmark(*words: str, folder: Path) -> None:
+    """Run benchmarks/tune.py without data sets: they would be downloaded to train anything."""
+    environment = {**os.environ, "MEMGRAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "benchmarks" / "tune.py"), *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", VALIDATIONS)
-def test_the_tables_of_tuning_are_made_again_from_the_published_rows(name: str, tmp_path: Path) -> None:
-    published = (ROOT / "docs" / "benchmarks" / name).read_text(encoding="utf-8").splitlines()
-    words = [*VALIDATIONS[name].split(), "--from", str(ROWS), "--store", "store", "--out", "table.md"]
-    # No data set is in an empty cache: it would be downloaded to train anything, which the last line excludes.
-    environment = {**os.environ, "MEMGRAD_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "benchmarks" / "tune.py"), "validate", *words]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("problem", VALIDATIONS)
+def test_the_tables_of_tuning_are_made_again_from_the_published_rows(problem: str, tmp_path: Path) -> None:
+    name, words = VALIDATIONS[problem]
+    published = (TABLES / name).read_text(encoding="utf-8").splitlines()
+    options = ("--from", str(ROWS), "--store", "store", "--out", "table.md")
+    benchmark("validate", *words.split(), *options, folder=tmp_path)
     made = (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()
     ours = [line for line in published if not line.startswith("| Optuna")]  # which is not installed here
     assert [line for line in made if not line.startswith("| Optuna")] == ours
+    # Nothing was trained.
     assert set(Store.open(tmp_path / "store").digests()) == set(Store.open(ROWS).digests())
+
+
+def test_the_summary_of_tuning_is_made_of_its_tables(tmp_path: Path) -> None:
+    tables = [f"{problem}={TABLES / name}" for problem, (name, _) in VALIDATIONS.items()]
+    benchmark("summary", *tables, "--out", "summary.md", folder=tmp_path)
+    assert (tmp_path / "summary.md").read_text() == (TABLES / "tune_summary.md").read_text()
+    page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    assert all(f"benchmarks/tune.py validate {words}" in " ".join(page.split()) for _, words in VALIDATIONS.values())
