@@ -27,7 +27,7 @@ extensions = [
     # `-t quick` is for checking the pages: half of the time of a build is drawing.
     *(["blank_figures"] if tags.has("quick") else ["audit_gallery", "page_figures", "paper_figures"]),  # noqa: F821  # sphinx's
 ]
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build", "_generated", "benchmarks"]  # tables, which pages include
 nitpicky = True
 # Types of other packages have no page here to point at.
 nitpick_ignore_regex = [
