@@ -165,7 +165,6 @@ class _Follower:
             return self._exhausted("search", wants) if self._over(wants) else self._running("search", wants)
         if all(found.diverged for found in self._searches.values()):
             return self._ended("failed", f"every run diverged: {self._tried_in_words()}")
-        self._set_scale()
         entrants = self._entrants()
         values = {str(each): self._values(each, "race") for each in entrants}
         named = {str(each): each for each in entrants}
@@ -252,11 +251,8 @@ class _Follower:
         elif not self._over(wants, reserve=reserved("refine", standing, self._rules)):
             return self._running("refine", wants)
         needs = [(each, self._rules.fresh) for each in self._pair if each is not None]
-        wants = self._missing("fresh", needs)
-        if wants and self._over(wants):
-            return self._exhausted("fresh", wants)
-        if wants:
-            return self._running("fresh", wants)
+        if wants := self._missing("fresh", needs):
+            return self._exhausted("fresh", wants) if self._over(wants) else self._running("fresh", wants)
         last = [each for each, _ in needs]
         if all(math.inf in self._values(each, "fresh")[: self._rules.fresh] for each in last):
             shown = " and ".join(map(str, last))
