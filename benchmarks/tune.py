@@ -12,7 +12,7 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py validate ... --out table.md
     python docs/results/publish.py tuning STORE                       # keep the rows of finished runs
     python benchmarks/tune.py validate ... --from docs/results/rows/tuning    # begin with them
-    python benchmarks/tune.py summary covtype=covtype.md MLP=mlp.md           # several tables as one
+    python benchmarks/tune_summary.py covtype=covtype.md MLP=mlp.md           # several tables as one, and as a figure
 
 `validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a
 decade over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it
@@ -243,22 +243,6 @@ def report(rows: Sequence[Row], out: Path | None) -> None:
     write(lines, out)
 
 
-def summary(options: argparse.Namespace) -> None:
-    """Several tables of `validate` as one: how often each way to choose was close, and its runs."""
-    problems, ways = [], dict[str, dict[str, str]]()
-    for each in options.tables:
-        problem, _, path = each.partition("=")
-        problems.append(problem)
-        for line in Path(path).read_text(encoding="utf-8").splitlines()[3:]:  # after the head and the grid itself
-            way, runs, _, worst, close = (cell.strip() for cell in line.strip("|").split("|"))
-            ways.setdefault(way, {})[problem] = f"{close}; {worst}; {runs} runs"
-    rows = [["way to choose", *problems], ["---"] * (1 + len(problems))]
-    rows += [[way, *(cells.get(problem, "") for problem in problems)] for way, cells in ways.items()]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    print("\n".join(lines))
-    write(lines, options.out)
-
-
 def write(lines: Sequence[str], out: Path | None) -> None:
     if out is not None:
         with written_whole(out) as unfinished:
@@ -384,10 +368,7 @@ def main() -> None:
     validation.add_argument("--store", type=Path, default=Path("tune-store"))
     validation.add_argument("--from", dest="start", type=Path, metavar="FOLDER", help="begin with these rows")
     validation.set_defaults(run=validate)
-    together = commands.add_parser("summary")
-    together.add_argument("tables", nargs="+", metavar="PROBLEM=TABLE.md", help="what validate wrote, by problem")
-    together.set_defaults(run=summary)
-    for each in (rates, simulation, validation, together):
+    for each in (rates, simulation, validation):
         each.add_argument("--out", type=Path, help="write the table")
     options = parser.parse_args()
     options.run(options)

@@ -23,10 +23,10 @@ VALIDATIONS: dict[str, tuple[str, str]] = {
 """The table of each problem, and how it is made."""
 
 
-def benchmark(*words: str, folder: Path) -> None:
-    """Run benchmarks/tune.py without data sets: they would be downloaded to train anything."""
+def benchmark(script: str, *words: str, folder: Path) -> None:
+    """Run a script of benchmarks/ without data sets: they would be downloaded to train anything."""
     environment = {**os.environ, "MEMGRAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "benchmarks" / "tune.py"), *words]
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -37,7 +37,7 @@ def test_the_tables_of_tuning_are_made_again_from_the_published_rows(problem: st
     name, words = VALIDATIONS[problem]
     published = (TABLES / name).read_text(encoding="utf-8").splitlines()
     options = ("--from", str(ROWS), "--store", "store", "--out", "table.md")
-    benchmark("validate", *words.split(), *options, folder=tmp_path)
+    benchmark("tune.py", "validate", *words.split(), *options, folder=tmp_path)
     made = (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()
     ours = [line for line in published if not line.startswith("| Optuna")]  # which is not installed here
     assert [line for line in made if not line.startswith("| Optuna")] == ours
@@ -47,7 +47,8 @@ def test_the_tables_of_tuning_are_made_again_from_the_published_rows(problem: st
 
 def test_the_summary_of_tuning_is_made_of_its_tables(tmp_path: Path) -> None:
     tables = [f"{problem}={TABLES / name}" for problem, (name, _) in VALIDATIONS.items()]
-    benchmark("summary", *tables, "--out", "summary.md", folder=tmp_path)
+    benchmark("tune_summary.py", *tables, "--out", "summary.md", "--figure", "summary.svg", folder=tmp_path)
     assert (tmp_path / "summary.md").read_text() == (TABLES / "tune_summary.md").read_text()
+    assert all(f"<!-- {problem} -->" in (tmp_path / "summary.svg").read_text() for problem in VALIDATIONS)
     page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
     assert all(f"benchmarks/tune.py validate {words}" in " ".join(page.split()) for _, words in VALIDATIONS.values())
