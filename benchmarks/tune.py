@@ -6,7 +6,7 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
     python benchmarks/tune.py validate covtype-softmax --steps 5000 --times 11 --loss-examples 20000
     python benchmarks/tune.py validate fashion-mlp --steps 2000 --times 11 --loss-examples 5000
     python benchmarks/tune.py validate mnist-autoencoder --sample --steps 200 --times 6
-    python benchmarks/tune.py validate cifar10-cnn --sample --steps 100 --times 6
+    python benchmarks/tune.py validate cifar10-cnn --batch 32 --steps 200 --times 6 --loss-examples 2000
     python benchmarks/tune.py validate ... --nu 1.38                  # and tunings that know the spectrum
     python benchmarks/tune.py validate benchmarks/tune_language.toml  # its methods, schedule, metric
     python benchmarks/tune.py validate ... --out table.md

@@ -19,6 +19,7 @@ VALIDATIONS: dict[str, tuple[str, str]] = {
     "covtype, sample": ("tune_covtype.md", "covtype-softmax --sample --epochs 12 --nu 1.83"),
     "covtype": ("tune_covtype_complete.md", "covtype-softmax --steps 5000 --times 11 --loss-examples 20000"),
     "MLP": ("tune_mlp.md", "fashion-mlp --steps 2000 --times 11 --loss-examples 5000"),
+    "CNN": ("tune_cnn.md", "cifar10-cnn --batch 32 --steps 200 --times 6 --loss-examples 2000"),
 }
 """The table of each problem, and how it is made."""
 
