@@ -23,7 +23,7 @@ from memgrad.experiments.results import Results
 from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, FirstVersion, Verdict
 from memgrad.paper.rules import BY_HEART, LEAST_SHARE, Case, Finding, Kind, Status, compare, decided
-from memgrad.paper.scales import Scale, tuning_of
+from memgrad.paper.scales import Scale
 from memgrad.statistics import Estimate, interval
 
 SGD, HB = "SGD", "HB"
@@ -150,11 +150,6 @@ class Evidence:
         return (
             f"{experiment} {len(spec.seed_numbers)} seeds, {run.steps:,} steps, {share}{run.examples:,} examples{few}"
         )
-
-
-def tried(results: Results, method: str) -> str:
-    """The name under which a method's step sizes were tried: its own, or that of its tuning."""
-    return tuning_of(method) if tuning_of(method) in results.methods else method
 
 
 def any_run(results: Results) -> Run:

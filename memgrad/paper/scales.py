@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -103,7 +103,7 @@ def experiment(name: str, scale: str = "paper") -> Spec:
     known("scale", scale, scales())
     data = _at_the_papers_scale(name)
     changes = dict(read_table("scales.toml")[scale].get(name, {}))
-    step_sizes, tuning = dict(changes.pop("lr", {})), changes.pop("tuning", None)
+    step_sizes, drawn = dict(changes.pop("lr", {})), changes.pop("drawn", None)
     when = {key: changes.pop(key) for key in ("times", "gradient_examples", "loss_examples") if key in changes}
     data["evaluate"] = {**data["evaluate"], **when}
     if unknown := step_sizes.keys() - {method["name"] for method in data["methods"]}:
@@ -113,35 +113,10 @@ def experiment(name: str, scale: str = "paper") -> Spec:
     data["methods"] = [
         {**method, "lr": step_sizes.get(method["name"], method.get("lr", list(GRID)))} for method in data["methods"]
     ]
-    if tuning is not None:
-        data["methods"] = _tuned_apart(data["methods"], **tuning)
+    if drawn is not None:  # heavy ball at SGD's step size, which is compared with nothing
+        heavy_ball = next(method for method in data["methods"] if method["name"] == "HB")
+        data["methods"].append({**heavy_ball, "name": HB_AT_SGDS, "lr": "best of SGD", "seeds": drawn})
     return Spec.of({**data, **changes}, where=f"{name} at the scale {scale}")
-
-
-def tuning_of(method: str) -> str:
-    """The name of the runs that tune a method's step size, where they are apart from those that are compared."""
-    return f"{method} (tuning)"
-
-
-def _tuned_apart(methods: Sequence[dict[str, Any]], seeds: list[int], drawn: list[int]) -> list[dict[str, Any]]:
-    """The methods with their step sizes tuned on seeds of their own.
-
-    Args:
-        methods: Methods as plain data.
-        seeds: The seeds of tuning, which are not those of the comparison.
-        drawn: The seeds of heavy ball at SGD's step size, which is drawn and compared with nothing.
-    """
-    tuned = [each for each in methods if not isinstance(each["lr"], str)]
-    tuning = [{**each, "name": tuning_of(each["name"]), "seeds": seeds} for each in tuned]
-    leaders = {each["name"]: f"best of {tuning_of(each['name'])}" for each in tuned}
-    compared = [
-        {**each, "lr": leaders[each["lr"].removeprefix("best of ") if isinstance(each["lr"], str) else each["name"]]}
-        for each in methods
-    ]
-    shown = [
-        {**each, "name": HB_AT_SGDS, "lr": leaders["SGD"], "seeds": drawn} for each in methods if each["name"] == "HB"
-    ]
-    return [*tuning, *compared, *shown]
 
 
 def in_training_order(names: Iterable[str], scale: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from memgrad.experiments.results import Results
 from memgrad.kinds import Array
 from memgrad.paper.claims import Claim, Verdict, judge_of
-from memgrad.paper.evidence import FAST, HB, LONG, SGD, Evidence, tried
+from memgrad.paper.evidence import FAST, HB, LONG, SGD, Evidence
 from memgrad.paper.rules import Case, mean_and_error, p_above, p_below
 from memgrad.paper.scales import GRID, PROBLEMS, in_both_settings
 from memgrad.statistics import Estimate, interval
@@ -109,7 +109,7 @@ def _could_be(results: Results, method: str, *, smaller: bool) -> bool:
     """Whether a smaller (or larger) step size of the grid could be the best: none on that side was tried."""
     best = results.selected_lr(method)
     beyond = [lr for lr in GRID if (lr < best if smaller else lr > best)]
-    return bool(beyond) and not set(beyond) & set(results.step_sizes(tried(results, method)))
+    return bool(beyond) and not set(beyond) & set(results.step_sizes(method))
 
 
 def _smaller_steps(results: Results) -> Array:

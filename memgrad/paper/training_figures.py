@@ -18,8 +18,8 @@ from memgrad.experiments.results import Results
 from memgrad.experiments.training.train import PIXEL
 from memgrad.figures import Band, TrainingPanel
 from memgrad.kinds import Array
-from memgrad.paper.evidence import HB, METHODS, SGD, Evidence, any_run, tried
-from memgrad.paper.scales import HB_AT_SGDS, POLYADAM, PROBLEMS, SETTINGS, tuning_of
+from memgrad.paper.evidence import HB, METHODS, SGD, Evidence, any_run
+from memgrad.paper.scales import HB_AT_SGDS, POLYADAM, PROBLEMS, SETTINGS
 from memgrad.statistics import Estimate, log_interval
 from memgrad.tables import Columns
 
@@ -234,34 +234,30 @@ def _shown(results: Results) -> list[tuple[str, str, float]]:
 
     Where these two step sizes of HB are equal, the paper shows HB at a tenth of it instead, and so do we if it was run.
     """
-    compared = [name for name in results.methods if not _is_extra(name)]
+    compared = [name for name in results.methods if name != HB_AT_SGDS]
     best = {method: results.selected_lr(method) for method in compared}
     if HB not in best:
         return [(f"{method}, lr {lr:g}", method, lr) for method, lr in best.items()]
     shown = [(method if method != HB else "HB, best lr", method, lr) for method, lr in best.items()]
+    tuning = set(results.spec.tuning_seeds or ())
+    drawable = [lr for lr in results.step_sizes(HB) if set(results.seeds(HB, lr)) - tuning]
     if best[SGD] == best[HB]:
-        tenth = [lr for lr in results.step_sizes(HB) if math.isclose(lr, best[HB] / 10)]
-        shown += [(HB_AT_A_TENTH, HB, lr) for lr in tenth]
-    elif best[SGD] in results.step_sizes(HB):
+        shown += [(HB_AT_A_TENTH, HB, lr) for lr in drawable if math.isclose(lr, best[HB] / 10)]
+    elif best[SGD] in drawable:
         shown.append((HB_AT_SGDS, HB, best[SGD]))
     elif HB_AT_SGDS in results.methods:
         shown.append((HB_AT_SGDS, HB_AT_SGDS, best[SGD]))
     return shown
 
 
-def _is_extra(name: str) -> bool:
-    return name.endswith(tuning_of("")) or name == HB_AT_SGDS
-
-
 def _finals(results: Results, name: str, method: str, table: _Table) -> Band:
     """The final losses over the step sizes; nan where a run diverged."""
-    runs = tried(results, method)
-    sizes = np.array(results.step_sizes(runs))
-    found = [log_interval(results.final(runs, "loss", lr=lr)) for lr in sizes.tolist()]
+    sizes = np.array(results.step_sizes(method))
+    found = [log_interval(results.final(method, "loss", lr=lr, tuning=True)) for lr in sizes.tolist()]
     ends = [np.array([getattr(each, end) for each in found]) for end in ("value", "low", "high")]
     mean, low, high = (np.where(np.isfinite(each), each, np.nan) for each in ends)
-    table.add(name, runs, sizes, "final loss", any_run(results).steps, mean, low, high)
-    band = _band(sizes, mean, low, high, results.seeds(runs, float(sizes[0])))
+    table.add(name, method, sizes, "final loss", any_run(results).steps, mean, low, high)
+    band = _band(sizes, mean, low, high, results.seeds(method, float(sizes[0]), tuning=True))
     return dataclasses.replace(band, marked=results.selected_lr(method))
 
 
@@ -289,8 +285,7 @@ def _examples(evidence: Evidence, name: str) -> str:
 
 def _tried_on(evidence: Evidence, name: str) -> str:
     """The seeds and the examples that step sizes were tried on."""
-    runs = tried(evidence[name], SGD)
-    seeds = len(evidence[name].seeds(runs, evidence[name].step_sizes(runs)[0]))
+    seeds = len(evidence[name].seeds(SGD, evidence[name].step_sizes(SGD)[0], tuning=True))
     return ", ".join(filter(None, [f"{seeds} {'seed' if seeds == 1 else 'seeds'}", _examples(evidence, name)]))
 
 

@@ -13,7 +13,7 @@ from memgrad.experiments.planning.runs import Run
 from memgrad.experiments.results import Results
 from memgrad.paper.evidence import any_run, regime_of
 from memgrad.paper.reproduction import Made
-from memgrad.paper.scales import EXPERIMENTS, GRID, POLYADAM, PROBLEMS, experiment, tuning_of
+from memgrad.paper.scales import EXPERIMENTS, GRID, POLYADAM, PROBLEMS, experiment
 from memgrad.report.wording import listed, number_text, whole_numbers
 from memgrad.statistics import Estimate
 
@@ -84,11 +84,8 @@ def experiment_part(made: Made, results: Results | None) -> ExperimentPart:
     rows: tuple[MethodRow, ...] = ()
     reference, has_accuracy = "", False
     if results is not None:
-        # Methods that tune the step sizes of others come first, and are compared with nothing.
-        compared_ones = [name for name in results.methods if not name.endswith(tuning_of(""))]
-        reference, has_accuracy = compared_ones[0], ACCURACY in results.metrics
-        compared = results.compare("loss", reference)
-        rows = tuple(_row(results, each, has_accuracy) for each in compared if each.method in compared_ones)
+        reference, has_accuracy = results.methods[0], ACCURACY in results.metrics
+        rows = tuple(_row(results, each, has_accuracy) for each in results.compare("loss", reference))
     facts = _facts(made, results)
     settings = beside_the_papers(made, facts)
     regime = "" if results is None or made.name not in EXPERIMENTS else regime_of(results, made.name)[0]
@@ -160,12 +157,11 @@ def _share(examples: int | None) -> str:
 
 
 def _grids(spec: Mapping[str, Any]) -> dict[str, str]:
-    """The step sizes that were tried, by the method or by its tuning."""
-    found = {}
+    """The step sizes that were tried, by method, with the seeds of tuning."""
+    found, seeds = {}, spec.get("tuning_seeds")
     for method in spec.get("methods", []):
         if isinstance(method.get("lr"), list):
-            seeds = method.get("seeds")
-            on = f" (on seeds {whole_numbers(seeds)})" if isinstance(seeds, list) else ""
+            on = f" (on seeds {whole_numbers(seeds)})" if seeds else ""
             found[str(method.get("name"))] = ", ".join(map(number_text, method["lr"])) + on
     return found
 
@@ -184,24 +180,20 @@ def title_of(name: str) -> str:
 
 
 def _row(results: Results, found: Comparison, has_accuracy: bool) -> MethodRow:
-    own = results.spec.method(found.method).follows == tuning_of(found.method)
-    tried = results.step_sizes(tuning_of(found.method) if own else found.method)
-    follows = None if own else results.spec.method(found.method).follows
-    at_selected = len(results.seeds(found.method, found.lr))
-    counted = [results.counts(name) for name in (found.method, *([tuning_of(found.method)] if own else []))]
-    lost, _, planned = zip(*counted, strict=True)
+    tried, follows = results.step_sizes(found.method), results.spec.method(found.method).follows
+    at_selected = results.seeds(found.method, found.lr)  # without those for tuning
+    lost = [seed for seed in results.diverged(found.method) if seed in at_selected]
+    lost_in_all, _, planned = results.counts(found.method)
     return MethodRow(
         name=found.method,
         lr=number_text(found.lr),
-        tried=f"that of {follows.removesuffix(tuning_of(''))}"
-        if follows
-        else f"of {', '.join(map(number_text, tried))}",
+        tried=f"that of {follows}" if follows else f"of {', '.join(map(number_text, tried))}",
         at_edge=follows is None and len(tried) > 2 and found.lr in (tried[0], tried[-1]),
         loss=found.final,
         ratio=found.ratio,
         accuracy=results.final_interval(found.method, ACCURACY) if has_accuracy else None,
-        diverged=f"{len(results.diverged(found.method))} of {at_selected}",
-        diverged_in_all=f"{sum(lost)} of {sum(planned)}",
+        diverged=f"{len(lost)} of {len(at_selected)}",
+        diverged_in_all=f"{lost_in_all} of {planned}",
     )
 
 

@@ -59,7 +59,7 @@ def test_the_page_shows_the_tables_of_the_published_board() -> None:
 
 
 def test_published_rows_are_copied_into_a_store_and_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake(spec: Spec, store: Store, *, workers: int) -> SimpleNamespace:
+    def fake(spec: Spec, store: Store, *, workers: int, device: str | None) -> SimpleNamespace:
         return SimpleNamespace(title=spec.problem, left=3, runs=7, cost=SimpleNamespace(seconds=90.0))
 
     monkeypatch.setattr("memgrad.experiments.planning.preview.preview", fake)  # the real one trains for some seconds

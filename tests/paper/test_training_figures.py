@@ -213,7 +213,6 @@ def test_curves_have_labels_methods_and_step_sizes() -> None:
     assert [label for label, *_ in training_figures._shown(apart)] == METHODS[
         :-1
     ]  # SGD's step size was not tried for HB
-    assert [training_figures._is_extra(name) for name in ("SGD", "SGD (tuning)", "HB, SGD's lr")] == [False, True, True]
 
 
 def test_reconstructions_are_rows_of_pictures_and_their_pixels(monkeypatch: pytest.MonkeyPatch) -> None:

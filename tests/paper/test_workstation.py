@@ -6,7 +6,7 @@ import pytest
 
 from memgrad.paper.evidence import EXAMPLES, METHODS
 from memgrad.paper.rules import LEAST_SHARE
-from memgrad.paper.scales import EXPERIMENTS, GRID, HB_AT_SGDS, PROBLEMS, experiment, in_training_order, tuning_of
+from memgrad.paper.scales import EXPERIMENTS, GRID, HB_AT_SGDS, PROBLEMS, experiment, in_training_order
 
 APART = [name for name in EXPERIMENTS if not name.startswith("covtype")]
 
@@ -23,15 +23,15 @@ def test_full_batches_speak_for_their_data_sets(problem: str) -> None:
 def test_step_sizes_are_tuned_on_other_seeds(name: str) -> None:
     spec, plain = experiment(name, "workstation"), experiment(name)
     compared = [method.name for method in plain.methods]
-    for method in compared:
-        follows = spec.method(method).follows
-        assert follows == tuning_of("SGD" if method.startswith("MemSGD") else method)
-        tuning = spec.method(follows)
-        assert set(tuning.step_sizes or ()) <= set(GRID)
-        assert not set(spec.seeds_of(tuning)) & set(spec.seeds_of(spec.method(method)))
-        assert spec.method(method).recipe == plain.method(method).recipe
-    shown = spec.methods[len(spec.methods) - 1]
-    assert (shown.name == HB_AT_SGDS) == (name != "polyadam")
+    assert spec.tuning_seeds
+    for method in map(spec.method, compared):
+        assert method.follows == ("SGD" if method.name.startswith("MemSGD") else None)
+        assert method.is_tuned != (method.follows is not None)
+        assert set(method.step_sizes or ()) <= set(GRID)
+        assert not set(spec.tuning_seeds) & set(spec.seeds_of(method))
+        assert method.recipe == plain.method(method.name).recipe
+    extra = [method.name for method in spec.methods if method.name not in compared]
+    assert extra == ([] if name == "polyadam" else [HB_AT_SGDS])
     assert len(spec.seed_numbers) >= 5
 
 

@@ -112,32 +112,29 @@ def test_examples_and_batch_are_those_of_the_runs_or_of_the_specification(
 @pytest.mark.parametrize(
     ("method", "follows", "lr", "tried", "at_edge"),
     [
-        ("HB", "HB (tuning)", 0.4, "of 0.1, 0.2, 0.4", True),
-        ("HB", "HB (tuning)", 0.1, "of 0.1, 0.2, 0.4", True),
-        ("HB", "HB (tuning)", 0.2, "of 0.1, 0.2, 0.4", False),
-        ("MemSGD", "SGD (tuning)", 0.4, "that of SGD", False),
         ("MemSGD", "SGD", 0.4, "that of SGD", False),
         ("Adam", None, 0.2, "of 0.1, 0.2", False),  # two are no grid with an inside
         ("SGD", None, 0.4, "of 0.1, 0.2, 0.4", True),
+        ("SGD", None, 0.1, "of 0.1, 0.2, 0.4", True),
+        ("SGD", None, 0.2, "of 0.1, 0.2, 0.4", False),
     ],
 )
 def test_a_row_says_where_its_step_size_is_from_and_whether_a_better_one_may_lie_outside(
     method: str, follows: str | None, lr: float, tried: str, at_edge: bool
 ) -> None:
-    sizes = {"HB (tuning)": (0.1, 0.2, 0.4), "SGD": (0.1, 0.2, 0.4), "MemSGD": (0.4,), "Adam": (0.1, 0.2)}
+    sizes = {"SGD": (0.1, 0.2, 0.4), "MemSGD": (0.4,), "Adam": (0.1, 0.2)}
     results: Any = SimpleNamespace(
         spec=SimpleNamespace(method=lambda name: SimpleNamespace(follows=follows)),
         step_sizes=sizes.__getitem__,
         seeds=lambda name, lr: (0, 1, 2),
-        counts=lambda name: (4, 6, 6) if "tuning" in name else (2, 9, 9),
-        diverged=lambda name: {1: 7},
+        counts=lambda name: (2, 9, 9),
+        diverged=lambda name: {1: 7, 100: 3},  # the second has a seed for tuning
         final_interval=lambda name, metric: (name, metric),
     )
     found: Any = SimpleNamespace(method=method, lr=lr, final=Estimate(1.0), ratio=None)
     row = methods._row(results, found, has_accuracy=True)
     assert (row.lr, row.tried, row.at_edge) == (f"{lr:g}", tried, at_edge)
-    in_all = "6 of 15" if follows == f"{method} (tuning)" else "2 of 9"  # those that tuned it are its own
-    assert (row.diverged, row.diverged_in_all, row.accuracy) == ("1 of 3", in_all, (method, "accuracy"))
+    assert (row.diverged, row.diverged_in_all, row.accuracy) == ("1 of 3", "2 of 9", (method, "accuracy"))
     assert methods._row(results, found, has_accuracy=False).accuracy is None
 
 
@@ -154,8 +151,8 @@ NOT_GIVEN = "not given"
     ],
 )
 def test_settings_stand_beside_those_that_the_paper_gives(name: str, batch: str, minibatches: str, grid: str) -> None:
-    tuned = {"name": "HB", "lr": [0.1, 0.2], "seeds": [100, 101]}
-    spec = {"evaluate": {"loss_examples": 5000}, "methods": [tuned, {"name": "SGD", "lr": "best of HB"}]}
+    own = [{"name": "HB", "lr": [0.1, 0.2]}, {"name": "SGD", "lr": "best of HB"}]
+    spec = {"evaluate": {"loss_examples": 5000}, "methods": own, "tuning_seeds": [100, 101]}
     found = {label: rest for label, *rest in methods.beside_the_papers(made_of(name, **spec), FACTS)}
     assert (found["batch"], found["minibatches"][1]) == ([batch, "b"], minibatches)
     assert found["step sizes, HB"] == [grid, "0.1, 0.2 (on seeds 100, 101)"]
