@@ -1,4 +1,4 @@
-r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside Optuna with the same number of runs.
+r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside Optuna with at most as many runs.
 
     python benchmarks/tune.py errors                                  # error rates of races of equal methods
     python benchmarks/tune.py simulate                                # whole tunings of methods with known losses
@@ -17,13 +17,13 @@ r"""`memgrad tune` beside an exhaustive grid over the same portfolio, and beside
 `validate` trains the grid once: every method of the portfolio, or of an experiment's file, at every quarter of a
 decade over four decades (or over `--range`), with ten seeds. Its pick is the cell with the best mean loss. Then it
 tunes several times, each time with other seeds. Optuna (default sampler, TPE, with its median pruner, and with
-successive halving; `pip install optuna`, left out if missing) searches the cells of the grid with at most as many runs
-as tuning took, a pruned run counting as the share of its steps and a repeated one as nothing: with one seed per study,
-and with another seed per trial. The grid with one seed is another row: what a study with that seed could find if it
-tried all cells. All picks are trained on the same twenty test seeds, which nothing else used. Regret is the ratio of
-the loss of a pick to that of the grid's pick, minus 1. All of it is stored, and resumes where it was stopped: complete
-data, networks and the language model take core-hours. From complete rows the table is made again without training and
-without data sets.
+successive halving; `pip install optuna`, left out if missing) searches the cells of the grid in twice as many trials as
+tuning took runs, and with at most as many runs, a pruned run counting as the share of its steps and a repeated one as
+nothing: with one seed per study, and with another seed per trial. The grid with one seed is another row: what a study
+with that seed could find if it tried all cells. All picks are trained on the same twenty test seeds, which nothing else
+used. Regret is the ratio of the geometric mean of the losses of a pick to that of the grid's pick, minus 1. All of it is
+stored, and resumes where it was stopped: complete data, networks and the language model take core-hours. From complete
+rows the table is made again without training and without data sets.
 """
 
 from __future__ import annotations
@@ -139,6 +139,8 @@ def optuna_pick(
         run = results.runs[name][lr][GRID_SEEDS[seed]]
         steps, losses = results.rows.series(run.digest, metric)
         for i, (step, loss) in enumerate(zip(steps, losses, strict=True)):
+            if step == 0:  # the loss before the first step says nothing about the method
+                continue
             trial.report(float(loss), i)
             if trial.should_prune():
                 shares[name, lr, seed] = max(shares.get((name, lr, seed), 0.0), step / run.steps)
