@@ -49,7 +49,8 @@ class Budget:
 
     Attributes:
         runs: The maximum number of runs in all, those in the store included, at least 1.
-        seconds: The time for this call, > 0. A round of runs that would not fit is not started.
+        seconds: The time for this call, > 0. A round of runs that would not fit is not started; fresh seeds are
+            trained to their end.
     """
 
     runs: int | None = None
