@@ -20,10 +20,10 @@ tunes several times, each time with other seeds. Optuna (default sampler, TPE, w
 successive halving; `pip install optuna`, left out if missing) searches the cells of the grid in twice as many trials as
 tuning took runs, and with at most as many runs, a pruned run counting as the share of its steps and a repeated one as
 nothing: with one seed per study, and with another seed per trial. The grid with one seed is another row: what a study
-with that seed could find if it tried all cells. All picks are trained on the same twenty test seeds, which nothing else
-used. Regret is the ratio of the geometric mean of the losses of a pick to that of the grid's pick, minus 1. All of it is
-stored, and resumes where it was stopped: complete data, networks and the language model take core-hours. From complete
-rows the table is made again without training and without data sets.
+with that seed could find if it tried all cells. All picks are trained on the same twenty test seeds, which nothing
+else used. Regret is the ratio of the geometric mean of the losses of a pick to that of the grid's pick, minus 1. All of
+it is stored, and resumes where it was stopped: complete data, networks and the language model take core-hours. From
+complete rows the table is made again without training and without data sets.
 """
 
 from __future__ import annotations

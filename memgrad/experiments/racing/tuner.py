@@ -111,8 +111,8 @@ class Tuner:
         Args:
             trial: The run.
             losses: Its final loss, or its losses at evaluations that are evenly spaced from the start to the end, which
-                also tell how many steps are saved; the final loss is then the mean of the last 5 % of them, at least one. A
-                run with a loss that is not finite counts as diverged.
+                also tell how many steps are saved; the final loss is then the mean of the last 5 % of them, at least
+                one. A run with a loss that is not finite counts as diverged.
             steps: The numbers of steps after which these losses were evaluated, increasing; 0, 1, ... unless given.
         """
         self.tell_all({trial: measured(losses, steps)})
