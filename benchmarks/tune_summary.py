@@ -6,9 +6,11 @@ python benchmarks/tune_summary.py covtype=covtype.md MLP=mlp.md --out summary.md
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -50,7 +52,7 @@ Tables = Mapping[str, Mapping[str, Cell]]
 
 def read(path: Path) -> dict[str, Cell]:
     """The table that `validate` wrote."""
-    rows = [line.strip("|").split("|") for line in path.read_text(encoding="utf-8").splitlines()[2:]]
+    rows = [line.strip("|").split("|") for line in path.read_text(encoding="utf-8").splitlines()[2:] if line.strip()]
     return {way.strip(): Cell.of(*(cell.strip() for cell in cells)) for way, *cells in rows}
 
 
@@ -67,38 +69,50 @@ def picture(tables: Tables) -> Figure:
     across = min(3, len(tables))
     down = -(-len(tables) // across)
     caption = "markers: mean of ten repetitions; lines: to the largest; dotted: 2 %; the ordinate is linear up to 2 %"
-    seen = [regret for table in tables.values() for cell in table.values() for regret in (cell.mean, cell.worst)]
-    limits = min(-1.0, 1.3 * min(seen)), max(30.0, 1.3 * max(seen))
-    with sheet((2.5 * across, 2.2 * down + 0.7), caption) as figure:
+    cells = [cell for table in tables.values() for cell in table.values()]
+    seen = [regret for cell in cells for regret in (cell.mean, cell.worst) if math.isfinite(regret)]
+    low, high = min(-1.0, 1.3 * min(seen)), max(30.0, 1.3 * max(seen))
+    shown: dict[str, Any] = {}
+    with sheet((max(7.5, 2.5 * across), 2.2 * down + 0.7), caption) as figure:
         panels = figure.subplots(down, across, squeeze=False).flatten()
         for axes, (problem, table) in zip(panels, tables.items(), strict=False):
             grid, *_ = table.values()
             for way, (color, marker) in STYLES.items():
                 if (cell := table.get(way)) is not None:
                     cost = 100 * cell.runs / grid.runs
-                    axes.plot([cost] * 2, [cell.mean, cell.worst], color=color, linewidth=1.0)
-                    axes.plot(cost, cell.mean, marker, color=color, markersize=5, label=way)
+                    mean, worst = min(cell.mean, high), min(cell.worst, high)  # a pick that diverged is at the top
+                    axes.plot([cost] * 2, [mean, worst], color=color, linewidth=1.0)
+                    [shown[way]] = axes.plot(cost, mean, marker, color=color, markersize=5)
             axes.axhline(2.0, color="black", linewidth=0.8, linestyle=":")
             axes.set(title=problem, xscale="log", xlabel="runs, % of the grid's", ylabel="regret, %")
             axes.set_yscale("symlog", linthresh=2.0)
-            axes.set_ylim(*limits)
+            axes.set_ylim(low, high)
             axes.set_yticks([-1, 0, 1, 2, 5, 10, 20], ["-1", "0", "1", "2", "5", "10", "20"])
             axes.set_xlim(0.4, 40.0)
             axes.set_xticks([1, 3, 10, 30], ["1", "3", "10", "30"])
             axes.minorticks_off()
         for axes in panels[len(tables) :]:
             axes.set_visible(False)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=SMALL)
+        known = [way for way in STYLES if way in shown]
+        figure.legend([shown[way] for way in known], known, loc="outside upper center", ncols=2, fontsize=SMALL)
     return figure
+
+
+def named(word: str) -> tuple[str, dict[str, Cell]]:
+    """A problem and its table, as the command has them."""
+    problem, equals, path = word.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"a table is given as PROBLEM=TABLE.md, got {word!r}")
+    return problem, read(Path(path))
 
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="+", metavar="PROBLEM=TABLE.md", help="what validate wrote, by problem")
+    parser.add_argument("tables", nargs="+", type=named, metavar="PROBLEM=TABLE.md", help="what validate wrote")
     parser.add_argument("--out", type=Path, help="write the table")
     parser.add_argument("--figure", type=Path, help="write the figure")
     options = parser.parse_args(words)
-    tables = {problem: read(Path(path)) for problem, path in (each.split("=", 1) for each in options.tables)}
+    tables = dict(options.tables)
     lines = in_one(tables)
     print("\n".join(lines))
     if options.out is not None:

@@ -23,6 +23,7 @@ and what all of them share::
 
 from typing import TYPE_CHECKING
 
+from memgrad.deprecation import deprecated_modules
 from memgrad.memory import (
     CONSTANT,
     CUBIC,
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
     from memgrad.optim.from_torch import from_torch
 
 __version__ = "0.2.0"
+
+deprecated_modules({"memgrad.durations": {"duration": "memgrad.amounts.duration"}})
 
 __all__ = [
     "CONSTANT",

@@ -132,7 +132,11 @@ def tune(
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Clip gradients to this norm [default: no clipping].")] = None,
     metric: Annotated[
-        str | None, typer.Option(metavar="LOSS", help="Compare this, such as validation_loss [default: loss].")
+        str | None,
+        typer.Option(
+            metavar="LOSS",
+            help="Compare this, such as validation_loss [default: loss, or what the experiment selects by].",
+        ),
     ] = None,
     sample: Sample = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
@@ -218,7 +222,7 @@ def tune(
         forecast += " The speed is that of this machine's processor; the cluster's may differ."
     kept = store_in(store, create=True)
     if known := len(kept.digests()):
-        forecast += f" The store has {known:,} runs; those of this tuning are not trained again."
+        forecast += f" The store has {counted(known, 'run')}; what is of this tuning is not trained again."
     with live(quiet=quiet or as_json) as display:
         display.said(forecast)
         answer = tuned(
@@ -292,12 +296,12 @@ def asked(
     length = {} if default else {"steps": None, "epochs": None}
     if metric is not None:
         name, times = spec.select.metric, whole.evaluate.times
-        metrics = list(dict.fromkeys([*(whole.metrics or []), name]))
-        if not isinstance(times, int):
-            often = {each: times.get(each, max(times.values())) for each in metrics}
-            given["evaluate"] = whole.evaluate.model_copy(update={"times": often})
         given["select"] = whole.select.model_copy(update={"metric": name, "goal": "min"})
-        given["metrics"] = metrics
+        if whole.metrics is not None or "@" in name:  # without a list the problem's own are evaluated, averages are not
+            metrics = given["metrics"] = list(dict.fromkeys([*(whole.metrics or ["loss"]), name]))
+            if not isinstance(times, int):
+                often = {each: times.get(each, max(times.values())) for each in metrics}
+                given["evaluate"] = whole.evaluate.model_copy(update={"times": often})
     return whole.model_copy(update={**length, **given, "methods": own}), candidates
 
 
@@ -325,7 +329,7 @@ def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pac
     runs, takes = str(least), duration(least * pace)
     if most > least:
         runs, takes = f"{least} to {most}", f"{takes} to {duration(most * pace)}"
-    needs = f"{len(candidates)} methods need about {runs} runs: {takes} on {counted(workers, 'worker')}."
+    needs = f"{len(candidates)} methods need about {runs} runs: {takes} on {counted(workers, 'worker')}, once started."
     budgets = [] if limits.runs is None else [(counted(limits.runs, "run"), float(limits.runs))]
     if limits.seconds is not None:
         bought = limits.seconds / pace
@@ -341,7 +345,7 @@ def _left(seconds: float, spent: float, pace: float) -> float:
     if seconds < spent + pace:
         raise ValueError(
             f"--budget {duration(seconds)} is too short for one run: loading the problem and measuring took "
-            f"{duration(spent)}, and a run takes about {duration(pace)}; give more, or take fewer --steps."
+            f"{duration(spent)}, and a run takes about {duration(pace)}; give more."
         )
     return seconds - spent
 

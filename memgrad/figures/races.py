@@ -62,8 +62,8 @@ def _standings(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> 
         axes.plot(np.arange(1, n + 1), mean, color=look["color"], linestyle=look["linestyle"], linewidth=1.4)
         if name in dropped:
             axes.plot(n, mean[-1], "x", color=look["color"], markersize=6)
-    what = "loss as a multiple of the leader's" if logarithmic else "loss minus the leader's"
-    axes.set(title="the race: mean over seeds, x: dropped", xlabel="seeds", ylabel=what)
+    axes.set(title="the race: mean over seeds, x: dropped", xlabel="seeds")
+    axes.set_ylabel(as_label(f"{answer.compared} {'as a multiple of' if logarithmic else 'minus'} the leader's"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if logarithmic:
         axes.set_yscale("log")
@@ -84,7 +84,7 @@ def _profiles(axes: Axes, answer: Answer, looks: dict[str, dict[str, Any]]) -> N
         if np.isfinite(profile.get(found, np.nan)):
             axes.plot(found, profile[found], look["marker"], color=look["color"], markersize=6, zorder=3)
         mark_diverged(axes, lrs[~known], look["color"])
-    axes.set(title="the search: loss over the learning rate", xlabel="learning rate", xscale="log")
+    axes.set(title="the search: learning rates tried", xlabel="learning rate", xscale="log")
     axes.set_ylabel(as_label(answer.compared))
     if finite and min(finite) > 0:
         axes.set_yscale("log")

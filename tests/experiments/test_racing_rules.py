@@ -187,7 +187,7 @@ def test_a_race_that_ends_with_the_budget_says_after_how_many_seeds() -> None:
     free = followed(None, "race")
     ended = followed(free.runs + len(free.wants) + 2 * 4 - 1, "done")
     assert ended.status == "exhausted"
-    assert "before the first look at the race was complete: 4 more runs were needed next" in ended.reason
+    assert "before the first look at the race was complete, with 4 runs to go next" in ended.reason
 
 
 def test_candidates_of_an_experiment_have_its_options() -> None:

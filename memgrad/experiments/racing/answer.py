@@ -23,7 +23,7 @@ class Measured:
     """A run as it was measured.
 
     Attributes:
-        final: The final loss; infinite if the run diverged.
+        final: The final loss; infinite if the run diverged, also if it is given as nan.
         steps: The numbers of steps after which the loss was evaluated; empty if only the final loss is known.
         losses: The losses at these steps.
     """
@@ -31,6 +31,10 @@ class Measured:
     final: float
     steps: tuple[float, ...] = ()
     losses: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.final):
+            object.__setattr__(self, "final", math.inf)
 
 
 Runs = Mapping[Configuration, Mapping[int, Measured]]

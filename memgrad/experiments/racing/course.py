@@ -11,12 +11,13 @@ The course is a function of the measured values alone, so tuning that was killed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 import numpy as np
 
+from memgrad.amounts import counted
 from memgrad.experiments.racing.candidates import Candidate, Configuration
 from memgrad.experiments.racing.learning_rates import DECADE, HALF, QUARTER, Found, Search, learning_rate, place_of
 from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
@@ -86,7 +87,7 @@ class Course:
         baseline: The best baseline, likewise.
         status: Whether it is `running`, `answered`, `exhausted` (the budget ended before the race did) or `failed`.
         reason: Why it ended, in words.
-        runs: How many runs it took so far.
+        runs: How many runs it took so far, without those that measured the answer to which a smaller budget led.
         scale: How final losses are compared: `log`; `linear` if one is negative, or one of the search is not positive.
     """
 
@@ -103,7 +104,13 @@ class Course:
 
 
 def follow(
-    candidates: Sequence[Candidate], told: Told, rules: Rules, *, runs: int | None = None, closing: bool = False
+    candidates: Sequence[Candidate],
+    told: Told,
+    rules: Rules,
+    *,
+    runs: int | None = None,
+    under_way: Collection[Trial] = (),
+    closing: bool = False,
 ) -> Course:
     """The course as far as the measured values go.
 
@@ -112,9 +119,10 @@ def follow(
         told: The final losses so far.
         rules: The rules of the race.
         runs: The budget: the maximum number of runs in all; None for as many as the race needs.
+        under_way: Runs that were asked for and not told yet. They count, also if they are no longer needed.
         closing: Whether the time is up: nothing new is searched or raced, only the answer is measured.
     """
-    return _Follower(candidates, told, rules, runs, closing).course()
+    return _Follower(candidates, told, rules, runs, under_way, closing).course()
 
 
 def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
@@ -149,10 +157,10 @@ class _Follower:
     _told: Told
     _rules: Rules
     _runs: int | None
+    _under_way: Collection[Trial]
     _closing: bool
 
     def __post_init__(self) -> None:
-        self._used = sum(map(len, self._told.values()))
         self._searches: dict[str, Found] = {}
         self._standing: Standing | None = None
         self._pair: Pair = (None, None)
@@ -332,23 +340,47 @@ class _Follower:
 
     def _missing(self, stage: str, needs: Iterable[tuple[Configuration, int]]) -> tuple[Trial, ...]:
         needed = _trials(stage, needs)
-        return tuple(trial for trial in needed if trial.seed not in self._told.get(trial.configuration, {}))
+        return tuple(trial for trial in needed if trial.seed not in self._seeds(trial.configuration))
 
     def _over(self, wants: Sequence[Trial], *, reserve: int = 0) -> bool:
         """Whether these runs would exceed the budget, of which a part is reserved for the answer."""
         if self._closing and wants[0].stage != "fresh":
             return True
-        return self._runs is not None and self._used + len(wants) + reserve > self._runs
+        coming = {*wants, *(trial for trial in self._under_way if trial.seed not in self._seeds(trial.configuration))}
+        return self._runs is not None and self._used(wants[0].stage) + len(coming) + reserve > self._runs
+
+    def _used(self, stage: str) -> int:
+        """How many runs it took up to this stage.
+
+        Those of later stages, and of others than the present pair, measured the answer to which a smaller budget led. A
+        larger one then buys as much as if it had been given at once.
+        """
+        refine, fresh = FIRST_SEED["refine"], FIRST_SEED["fresh"]
+        names = {each.name for each in self._pair if each is not None}
+        pair = self._pair if stage in ("fresh", "done") else ()
+        return sum(
+            seed < refine or (each.name in names if seed < fresh else each in pair)
+            for each, losses in self._told.items()
+            for seed in losses
+        )
+
+    def _seeds(self, configuration: Configuration) -> Collection[int]:
+        return self._told.get(configuration, {}).keys()
 
     # --- courses ------------------------------------------------------------------------------------------------------
 
     def _running(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
-        return Course(stage, wants, self._searches, self._standing, *self._pair, runs=self._used, scale=self._scale)
+        used = self._used(stage)
+        return Course(stage, wants, self._searches, self._standing, *self._pair, runs=used, scale=self._scale)
 
     def _exhausted(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
-        what = {"search": "the search for learning rates", "race": "the first look at the race", "fresh": "fresh seeds"}
-        reason = f"the budget ended before {what[stage]} was complete: {len(wants)} more runs were needed next"
-        return self._ended("exhausted", reason.replace("seeds was", "seeds were"))
+        what = {
+            "search": "the search for learning rates was",
+            "race": "the first look at the race was",
+            "fresh": "fresh seeds were",
+        }
+        reason = f"the budget ended before {what[stage]} complete, with {counted(len(wants), 'run')} to go next"
+        return self._ended("exhausted", reason)
 
     def _ended(self, status: Status, reason: str) -> Course:
         return replace(self._running("done", ()), status=status, reason=reason)

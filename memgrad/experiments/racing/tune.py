@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, final
 
+from memgrad.amounts import counted
 from memgrad.experiments.driver import Listener, Outcome, Silent, execute, facts_of
 from memgrad.experiments.planning.plan import Table, expand, runs_in, settings_in, steps_of
 from memgrad.experiments.planning.problem_choice import Facts
@@ -212,7 +213,7 @@ class _Training:
                     return "interrupted", "stopped; what was trained is in the store, and the same call continues"
                 if outcome.lost:
                     reasons = "; ".join(dict.fromkeys(_short(outcome.failed[digest]) for digest in outcome.lost))
-                    return "failed", f"{len(outcome.lost)} runs could not be trained: {reasons}"
+                    return "failed", f"{counted(len(outcome.lost), 'run')} could not be trained: {reasons}"
                 self._take(outcome.failed, table)
             known = self._store.digests()
             self._well |= {name for name, *_, run in settings_in(table) if run.digest in known}
@@ -241,7 +242,7 @@ class _Training:
         self._raised |= {digest: _short(reason) for digest, reason in failed.items()}
         self._errors |= {name: self._raised[run.digest] for name, *_, run in settings_in(table) if run.digest in failed}
         reasons = "; ".join(dict.fromkeys(map(_short, failed.values())))
-        self.listener.said(f"{len(failed)} runs raised an error and count as diverged: {reasons}")
+        self.listener.said(f"{counted(len(failed), 'run')} raised an error, which counts as diverged: {reasons}")
 
     def results(self, trials: Sequence[Trial]) -> Mapping[Trial, Measured]:
         """The results of runs that are in the store."""

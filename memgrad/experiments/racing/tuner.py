@@ -79,7 +79,9 @@ class Tuner:
         """Where tuning is: its stage, the standing of the race, and the runs that are needed next."""
         if self._course is None:
             told = {each: {seed: run.final for seed, run in runs.items()} for each, runs in self._measured.items()}
-            self._course = follow(self.candidates, told, self.rules, runs=self.runs, closing=self._closing)
+            self._course = follow(
+                self.candidates, told, self.rules, runs=self.runs, under_way=self._asked, closing=self._closing
+            )
         return self._course
 
     @property
@@ -104,6 +106,7 @@ class Tuner:
     def forget(self, trial: Trial) -> None:
         """Offer a run again that was asked for, after its worker died."""
         self._asked.discard(trial)
+        self._course = None
 
     def tell(self, trial: Trial, losses: float | Iterable[float], *, steps: Iterable[float] | None = None) -> None:
         """Take the result of a run.
@@ -229,6 +232,8 @@ def measured(losses: float | Iterable[float], steps: Iterable[float] | None = No
 def _told(row: Mapping[str, Any]) -> tuple[Trial, Measured]:
     """A run and its result, as a tuner's file has them."""
     steps, losses = tuple(map(float, row["steps"])), tuple(map(_or_inf, row["losses"]))
+    if steps and steps[0] < 0:  # which `tell` took in 0.2.0, and from which no share of steps follows
+        steps, losses = (), ()
     trial = Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"]))
     return trial, Measured(_or_inf(row["final"]), steps, losses)
 
