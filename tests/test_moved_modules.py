@@ -7,6 +7,7 @@ import importlib
 import pytest
 
 MOVED = {
+    "memgrad.durations": ("memgrad.amounts", "duration"),
     "memgrad.figures.methods": ("memgrad.figures.method_styles", "styles"),
     "memgrad.problems.models": ("memgrad.problems.metrics", "accuracy"),
     "memgrad.theory.bounds": ("memgrad.theory.bound", "assume"),

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from memgrad.cli import app
 from memgrad.cli.tune import as_nu, as_seconds
+from memgrad.experiments import Store
 from memgrad.experiments.racing.course import expected_runs
 from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
@@ -84,6 +85,20 @@ def test_another_loss_is_compared_and_named_everywhere(tmp_path: Path) -> None:
         )
         words = (name, "--metric", "loss@poly:2", "--runs", "6", "--workers", "1", "--json")
         assert json.loads(invoke(*words).stdout)["metric"] == "loss@poly:2"
+
+
+def test_the_loss_of_an_experiment_that_evaluates_all_metrics_needs_no_other_runs(tmp_path: Path) -> None:
+    (tmp_path / "all.toml").write_text(
+        'problem = "logistic"\nexamples = 64\nbatch = 8\nsteps = 20\nevaluate.times = 3\n'
+        '[[methods]]\noptimizer = "SGD"\nlr = 1.0\n[[methods]]\noptimizer = "MemSGD"\nlr = 1.0\n'
+    )
+    first = invoke("all.toml", *OTHER)
+    assert first.exit_code == 0, first.output
+    known = Store.open("memgrad-store").digests().keys()
+    again = invoke("all.toml", *OTHER, "--metric", "loss", "--repeat", "again.toml")
+    assert json.loads(again.stdout) == json.loads(first.stdout)
+    assert Store.open("memgrad-store").digests().keys() == known
+    assert "metrics" not in tomllib.loads((tmp_path / "again.toml").read_text())
 
 
 @pytest.mark.parametrize(

@@ -385,6 +385,18 @@ def test_steps_must_be_finite() -> None:
             measured([1.0, 0.5], steps)
 
 
+def test_a_file_with_steps_below_0_is_read_without_them(tmp_path: Path) -> None:
+    """They were not refused before; no share of steps follows from them."""
+    file = tmp_path / "tuning.json"
+    expected = finished(Tuner(THREE, file=file))
+    whole = json.loads(file.read_text())
+    for row in whole["told"]:
+        row |= {"steps": [-10.0, -5.0, 0.0], "losses": [2.0, 1.0, row["final"]]}
+    file.write_text(json.dumps(whole))
+    answer = Tuner(THREE, file=file).answer()
+    assert (answer.verdict, answer.steps_saved) == (expected.verdict, None)
+
+
 def test_a_method_in_words_may_be_given_a_name_and_no_settings_of_files() -> None:
     named = parse_candidate("AdamW(name='x', weight_decay=0.1)")
     assert (named.name, named.options) == ("x", {"optimizer": "AdamW", "weight_decay": 0.1})

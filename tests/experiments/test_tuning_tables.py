@@ -46,6 +46,20 @@ def test_the_tables_of_tuning_are_made_again_from_the_published_rows(problem: st
     assert set(Store.open(tmp_path / "store").digests()) == set(Store.open(ROWS).digests())
 
 
+def test_a_summary_is_made_of_any_tables(tmp_path: Path) -> None:
+    """The first has no Optuna, a pick of the second diverged, and there is a blank line at the end."""
+    head = "| way to choose | runs | mean regret | largest regret | within 2 % |\n| --- | --- | --- | --- | --- |\n"
+    rows = ["exhaustive grid | 100 | +0.0 % | +0.0 % | 1 of 1", "memgrad tune | 20 | +0.1 % | +0.3 % | 10 of 10"]
+    more = ["Optuna, TPE, median pruner, one seed | 3 | +inf % | +inf % | 9 of 10"]
+    for name, lines in (("one.md", rows), ("two.md", rows + more)):
+        (tmp_path / name).write_text(head + "\n".join(f"| {line} |" for line in lines) + "\n\n")
+    benchmark("tune_summary.py", "a=one.md", "b=two.md", "--out", "sum.md", "--figure", "sum.svg", folder=tmp_path)
+    assert "9 of 10; +inf %; 3 runs" in (tmp_path / "sum.md").read_text()
+    assert "<!-- Optuna, TPE, median pruner, one seed -->" in (tmp_path / "sum.svg").read_text()
+    with pytest.raises(AssertionError, match=r"PROBLEM=TABLE\.md, got 'one\.md'"):
+        benchmark("tune_summary.py", "one.md", folder=tmp_path)
+
+
 def test_the_summary_of_tuning_is_made_of_its_tables(tmp_path: Path) -> None:
     tables = [f"{problem}={TABLES / name}" for problem, (name, _) in VALIDATIONS.items()]
     benchmark("tune_summary.py", *tables, "--out", "summary.md", "--figure", "summary.svg", folder=tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -137,6 +138,49 @@ def test_a_budget_is_kept_also_if_four_workers_finish_in_any_order(number: int) 
             tuner.tell(trial, math.exp(0.02 * (trial.place + number % 7) ** 2 + 0.05 * noise(trial)))
             told += 1
         assert told == tuner.answer().runs <= runs
+
+
+@pytest.mark.parametrize("workers", [4, 12])
+def test_a_budget_is_kept_also_if_runs_under_way_become_needless(workers: int) -> None:
+    """In refining, smaller learning rates are better and larger ones diverge, whose other seeds are then needless."""
+
+    def loss(trial: Trial) -> float:
+        draw, late = random.Random(f"3 {trial.name} {trial.place} {trial.seed}"), trial.seed >= FIRST_SEED["refine"]
+        if late and trial.seed < FIRST_SEED["fresh"] and trial.place > -4 and draw.random() < 0.6:
+            return math.nan
+        return math.exp(0.02 * (trial.place + 4 + 3 * late) ** 2 + 0.01 * draw.gauss(0, 1))
+
+    for runs in range(70, 115, 3):
+        rng = random.Random(f"3 {runs}")
+        tuner = Tuner([Candidate(name, lr=0.1) for name in "ab"], rules=Rules(first=2, most=2, fresh=2), runs=runs)
+        running, told = list[Trial](), 0
+        while True:
+            while len(running) < workers and (trial := tuner.ask()):
+                running.append(trial)
+            if not running:
+                break
+            trial = running.pop(rng.randrange(len(running)))
+            tuner.tell(trial, loss(trial))
+            told += 1
+        assert told == tuner.answer().runs <= runs
+
+
+@pytest.mark.parametrize(("small", "large"), [(90, 120), (110, 115), (110, 120), (110, 140), (110, 160)])
+def test_a_larger_budget_leads_to_what_it_would_have_led_to_at_once(small: int, large: int, tmp_path: Path) -> None:
+    def answer(runs: int, file: Path | None = None) -> Answer:
+        tuner = Tuner([Candidate(name, lr=0.1) for name in "abc"], runs=runs, file=file)
+        while wants := tuner.wanted():
+            tuner.tell_all(
+                {trial: Measured(math.exp(0.02 * (trial.place + 4) ** 2 + 0.03 * noise(trial))) for trial in wants}
+            )
+        return tuner.answer()
+
+    file = tmp_path / "tuning.json"
+    first = answer(small, file)
+    assert (first.status, first.challenger is not None) == ("exhausted", True)
+    at_once, later = answer(large), answer(large, file)
+    assert later == at_once
+    assert later.runs >= first.runs
 
 
 @pytest.mark.parametrize("runs", [48, 53, 80, None])
@@ -297,3 +341,14 @@ def test_a_nearly_diverged_learning_rate_does_not_set_the_unit_of_negative_losse
     assert answer.scale == "linear"
     assert answer.better
     assert "less than the tolerance" not in answer.reason
+
+
+def test_a_fresh_loss_that_is_no_number_counts_as_diverged_and_changes_no_scale() -> None:
+    def loss(trial: Trial, bad: float) -> float:
+        return bad if (trial.name, trial.seed) == ("b", FIRST_SEED["fresh"]) else nearly_equal(trial)
+
+    nan, infinite = (tuned(lambda trial, bad=bad: loss(trial, bad), "a", "b")[0] for bad in (math.nan, math.inf))  # type: ignore[misc]
+    assert nan.ratio_scale == infinite.ratio_scale == "log"
+    assert nan.verdict == infinite.verdict
+    assert nan.challenger is not None
+    assert nan.challenger.diverged == 1
