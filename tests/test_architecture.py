@@ -40,7 +40,7 @@ ARROWS: dict[str, set[str]] = {
     | {"deprecation", "extras", "files"},
     "explorer": {"memory"},
     "report": {"paper", "experiments", "statistics", "files", "extras"},
-    "__init__": {"memory", "optim"},
+    "__init__": {"memory", "optim", "deprecation"},
     "cli": {"memory", "dynamics", "theory", "problems", "experiments", "statistics", "tables", "figures", "paper"}
     | {"report", "explorer", "extras", "files", "__init__"},
     "__main__": {"cli", "extras"},

@@ -228,7 +228,7 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
     assert tune._pace(spec, 3, "cpu") == 2.0
     said = tune._forecast(portfolio(), Rules(), budget, 2.0, 3)
-    assert said == f"9 methods need about 173 to 281 runs: 5 min 46 s to 9 min 22 s on 3 workers.{more}"
+    assert said == f"9 methods need about 173 to 281 runs: 5 min 46 s to 9 min 22 s on 3 workers, once started.{more}"
 
 
 def test_what_measuring_took_is_taken_from_a_budget_of_time() -> None:

@@ -285,7 +285,7 @@ def test_a_worker_that_is_lost_is_no_divergence(store: Store) -> None:
     lost = lambda group, tries: [Lost("killed")] if group.runs[0].lr > 0.5 else script(group, tries)  # noqa: E731
     answer = tuning.tune(SPEC, store, Scripted(lost), rules=Rules())
     assert answer.status == "failed"
-    assert answer.reason.endswith("runs could not be trained: tried 3 times: killed")
+    assert answer.reason.endswith("1 run could not be trained: tried 3 times: killed")
 
 
 @pytest.mark.usefixtures("known")
