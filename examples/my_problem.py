@@ -1,4 +1,9 @@
-"""A problem of my own: a small network separates two interleaved spirals. See compare_fairly.py."""
+"""A problem of my own: a small network separates two interleaved spirals.
+
+    memgrad tune examples/my_problem.py:problem --epochs 20
+
+compare_fairly.py uses it too.
+"""
 
 from __future__ import annotations
 

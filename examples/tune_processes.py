@@ -3,8 +3,8 @@
     python examples/tune_processes.py --jobs 2 --file tuning.json
 
 The script is told the method, the learning rate and the seed, and prints its losses as one line of JSON, NaN if
-training diverged. If it fails, its error is shown and tuning stops; the same call continues. Here it is this file
-itself, which trains as tune_my_loop.py does.
+training diverged. If it fails, its error is shown and tuning stops; with --file, the same command continues. Here the
+script is this file itself, which trains as tune_my_loop.py does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, __file__, "--train"]
 
 def launched(trial: Trial) -> list[float]:
     """The losses that the script prints. A script that fails raises: a fault in it is no divergence."""
-    settings = {"name": trial.name, "place": trial.place, "seed": trial.seed, "options": dict(trial.options)}
+    settings = {"name": trial.name, "lr": trial.lr, "seed": trial.seed, "options": dict(trial.options)}
     command = [*COMMAND, json.dumps(settings)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603  # our own command
     return json.loads(done.stdout)
@@ -34,12 +34,12 @@ def launched(trial: Trial) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2, help="how many scripts run at a time")
-    parser.add_argument("--file", type=Path, help="keep what was measured here")
-    parser.add_argument("--runs", type=int, help="the most runs it may use")
+    parser.add_argument("--file", type=Path, help="file that stores the results, to continue later")
+    parser.add_argument("--runs", type=int, help="maximum number of runs")
     parser.add_argument("--train", metavar="JSON", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.train:
-        print(json.dumps(train(Trial(**json.loads(options.train), stage=""))))
+        print(json.dumps(train(**json.loads(options.train))))
         return
 
     tuner = Tuner(CANDIDATES, rules=RULES, runs=options.runs, file=options.file, problem=PROBLEM)

@@ -118,9 +118,9 @@ def tune(
     like: Annotated[
         Path | None, typer.Option(metavar="SPEC.toml", help="Take the methods of this experiment instead.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="The number of steps of each run.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Length of each run in steps.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help=f"Or the number of epochs of each run [default: {EPOCHS}].")
+        int | None, typer.Option(min=1, help=f"Length of each run in epochs, instead of --steps [default: {EPOCHS}].")
     ] = None,
     batch: Annotated[
         str | None,
@@ -135,16 +135,19 @@ def tune(
         str | None,
         typer.Option(
             metavar="LOSS",
-            help="Compare this, such as validation_loss [default: loss, or what the experiment selects by].",
+            help="The loss to compare, such as validation_loss [default: loss, or that of the experiment].",
         ),
     ] = None,
     sample: Sample = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Train on this many examples [default: all].")] = None,
     budget: Annotated[
         float | None,
-        typer.Option(parser=as_seconds, metavar="TIME", help="The time it may take, such as 30m or 1h30m."),
+        typer.Option(parser=as_seconds, metavar="TIME", help="Maximum time of this command, such as 30m or 1h30m."),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="The number of runs it may use.")] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum number of runs in total, those of this tuning in the store included."),
+    ] = None,
     error_rate: Annotated[float, typer.Option(help="Bound on the probability that any statement is false.")] = 0.05,
     tolerance: Annotated[float, typer.Option(help="A relative difference of losses that does not matter.")] = 0.01,
     most: Annotated[int, typer.Option(help="Maximum number of seeds in the race.")] = 15,
@@ -154,10 +157,10 @@ def tune(
         typer.Option(
             parser=as_nu,
             metavar="NU",
-            help="Decay of the problem's curvature, or the file of `memgrad spectrum`: sets the gain of mixtures.",
+            help="Decay of the curvature, or a file of `memgrad spectrum`: sets the gains of the default portfolio.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another number repeats tuning with other seeds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="A different number repeats tuning with different seeds.")] = 0,
     store: StoreFolder = None,
     workers: Workers = None,
     engine: EngineName = "local",
@@ -166,16 +169,17 @@ def tune(
     save_every: SaveEvery = 120.0,
     out: Annotated[Path | None, typer.Option(help="Write a figure of race and search: .png, .svg or .pdf.")] = None,
     repeat: Annotated[
-        Path | None, typer.Option(metavar="SPEC.toml", help="Write an experiment that repeats the answer.")
+        Path | None, typer.Option(metavar="SPEC.toml", help="Write an experiment that repeats the last comparison.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but the answer.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find out which memory to use, at which learning rate, and whether it is worth it.
 
-    Learning rates are searched coarse to fine. Then the methods race on paired seeds: one is dropped when it is shown
-    to be worse, and the probability that any such statement is false is at most the stated error rate. The best one and
-    the best baseline are measured on fresh seeds, which were not used to choose. All runs have the full length.
+    Learning rates are searched coarse to fine. Then the methods race on paired seeds: a method is dropped when it is
+    shown to be worse. If differences over seeds are normal, the probability that any such statement is false is at most
+    the error rate. The best challenger and the best baseline are measured on fresh seeds, which were not used to
+    choose. All runs have the full length.
 
     Run it again to continue, also with a larger budget: runs in the store are not trained again, and a killed race
     comes to the same answer. The exit status is 0 with an answer, 3 if the budget ended first, 1 if it failed.
