@@ -72,6 +72,9 @@ def picture(tables: Tables) -> Figure:
     cells = [cell for table in tables.values() for cell in table.values()]
     seen = [regret for cell in cells for regret in (cell.mean, cell.worst) if math.isfinite(regret)]
     low, high = min(-1.0, 1.3 * min(seen)), max(30.0, 1.3 * max(seen))
+    costs = [
+        100 * each.runs / grid.runs for table in tables.values() for grid, *ways in [table.values()] for each in ways
+    ]
     shown: dict[str, Any] = {}
     with sheet((max(7.5, 2.5 * across), 2.2 * down + 0.7), caption) as figure:
         panels = figure.subplots(down, across, squeeze=False).flatten()
@@ -88,7 +91,7 @@ def picture(tables: Tables) -> Figure:
             axes.set_yscale("symlog", linthresh=2.0)
             axes.set_ylim(low, high)
             axes.set_yticks([-1, 0, 1, 2, 5, 10, 20], ["-1", "0", "1", "2", "5", "10", "20"])
-            axes.set_xlim(0.4, 40.0)
+            axes.set_xlim(0.8 * min(0.5, *costs), 1.2 * max(33.0, *costs))
             axes.set_xticks([1, 3, 10, 30], ["1", "3", "10", "30"])
             axes.minorticks_off()
         for axes in panels[len(tables) :]:
@@ -103,7 +106,12 @@ def named(word: str) -> tuple[str, dict[str, Cell]]:
     problem, equals, path = word.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"a table is given as PROBLEM=TABLE.md, got {word!r}")
-    return problem, read(Path(path))
+    try:
+        return problem, read(Path(path))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{path} cannot be read ({error.strerror}); name what validate wrote"
+        ) from None
 
 
 def main(words: Sequence[str] | None = None) -> None:

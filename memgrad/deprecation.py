@@ -78,3 +78,7 @@ def deprecated_modules(modules: Mapping[str, Mapping[str, str]]) -> None:
         module = ModuleType(name, "Moved; the names still work, and warn.")
         module.__getattr__ = deprecated_names(name, names)  # type: ignore[method-assign]  # PEP 562
         sys.modules[name] = module
+        parent, _, last = name.rpartition(".")
+        owner = sys.modules.get(parent)
+        if owner is not None and not hasattr(owner, last):  # `import` sets it for files only
+            setattr(owner, last, module)

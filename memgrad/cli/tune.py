@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from memgrad.experiments.planning.spec import Spec
     from memgrad.experiments.racing.answer import Answer
     from memgrad.experiments.racing.candidates import Candidate
+    from memgrad.experiments.racing.pace import Pace
     from memgrad.experiments.racing.sequential import Rules
     from memgrad.experiments.racing.tune import Budget
 
@@ -146,7 +147,7 @@ def tune(
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="Maximum number of runs in total, those of this tuning in the store included."),
+        typer.Option(min=1, help="Maximum number of runs, those of this tuning in the store included."),
     ] = None,
     error_rate: Annotated[float, typer.Option(help="Bound on the probability that any statement is false.")] = 0.05,
     tolerance: Annotated[float, typer.Option(help="A relative difference of losses that does not matter.")] = 0.01,
@@ -160,7 +161,7 @@ def tune(
             help="Decay of the curvature, or a file of `memgrad spectrum`: sets the gains of the default portfolio.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="A different number repeats tuning with different seeds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Another number repeats it with other seeds.")] = 0,
     store: StoreFolder = None,
     workers: Workers = None,
     engine: EngineName = "local",
@@ -217,14 +218,18 @@ def tune(
     _refuse_too_few(candidates, limits.runs)
     here = engine == "local"
     check_device(device, here=here)
+    kept = store_in(store, create=True)
     trains = chosen_engine(engine, workers, address)
-    pace = _pace(spec, trains.slots, device if here else None)
-    if limits.seconds is not None:  # a budget is for the whole command, and measuring took a part of it
-        limits = replace(limits, seconds=_left(limits.seconds, time.monotonic() - began, pace))
+    try:
+        pace = _pace(spec, trains.slots, device if here else None)
+        if limits.seconds is not None:  # a budget is for the whole command, and measuring took a part of it
+            limits = replace(limits, seconds=_left(limits.seconds, time.monotonic() - began, pace))
+    except BaseException:  # otherwise tuning closes it
+        trains.close()
+        raise
     forecast = _forecast(candidates, rules, limits, pace, trains.slots)
     if not here:
         forecast += " The speed is that of this machine's processor; the cluster's may differ."
-    kept = store_in(store, create=True)
     if known := len(kept.digests()):
         forecast += f" The store has {counted(known, 'run')}; what is of this tuning is not trained again."
     with live(quiet=quiet or as_json) as display:
@@ -292,6 +297,9 @@ def asked(
     compared = metric or "loss"
     if not compared.partition("@")[0].endswith("loss"):
         raise ValueError(f"tuning makes a loss small: --metric takes one such as validation_loss, got {metric!r}.")
+    if whole is not None and metric is None and whole.select.goal != "min":
+        by = whole.select.metric
+        raise ValueError(f"tuning makes a loss small, and {problem} selects by a large {by!r}; add --metric loss.")
     compares = {"metrics": [compared], "select": {"metric": compared}}
     bare = {"problem": place, "methods": [{"optimizer": "SGD", "lr": 1.0}], **compares, **given, **default}
     spec = Spec.of(bare, where="memgrad tune", folder=Path.cwd())  # checks what was given, for a whole experiment too
@@ -316,27 +324,33 @@ def _refuse_too_few(candidates: Sequence[Candidate], runs: int | None) -> None:
         raise ValueError(f"--runs {runs} is too few: the first learning rates to compare take {first} runs; give more.")
 
 
-def _pace(spec: Spec, workers: int, device: str | None) -> float:
-    """The seconds per run on this many workers, measured on this machine."""
+def _pace(spec: Spec, workers: int, device: str | None) -> Pace:
+    """How long rounds take on this many workers, measured on this machine."""
+    from memgrad.experiments.racing.pace import Pace
+
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
     short = spec.model_copy(update={"methods": first, "seeds": [0, 1], "tuning_seeds": None})
     found = measured(short, None, workers, device=device)
     assert found.cost is not None
-    return found.cost.seconds / found.runs
+    return Pace(found.cost.longest, found.cost.seconds / found.runs)
 
 
-def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pace: float, workers: int) -> str:
-    """The expected cost of tuning and what the budget allows, in words, given the seconds that a run takes."""
-    from memgrad.experiments.racing.course import expected_runs
+def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pace: Pace, workers: int) -> str:
+    """The expected cost of tuning and what the budget allows, in words, given how long rounds take."""
+    from memgrad.experiments.racing.course import EXPECTED_ROUNDS, expected_runs
 
     least, most = expected_runs(candidates, rules)
-    runs, takes = str(least), duration(least * pace)
+    # With many workers the rounds count, which wait for one another, and otherwise the runs.
+    shortest, longest = (
+        max(runs * pace.more, rounds * pace.alone) for runs, rounds in zip((least, most), EXPECTED_ROUNDS, strict=True)
+    )
+    runs, takes = str(least), duration(shortest)
     if most > least:
-        runs, takes = f"{least} to {most}", f"{takes} to {duration(most * pace)}"
+        runs, takes = f"{least} to {most}", f"{takes} to {duration(longest)}"
     needs = f"{len(candidates)} methods need about {runs} runs: {takes} on {counted(workers, 'worker')}, once started."
     budgets = [] if limits.runs is None else [(counted(limits.runs, "run"), float(limits.runs))]
     if limits.seconds is not None:
-        bought = limits.seconds / pace
+        bought = limits.seconds / shortest * least
         budgets.append((f"{duration(limits.seconds)} that is left, about {bought:.0f} runs,", bought))
     for budget, bought in budgets:
         early = "may end the race early" if bought >= least else "is likely to end before there is an answer"
@@ -344,12 +358,13 @@ def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pac
     return needs
 
 
-def _left(seconds: float, spent: float, pace: float) -> float:
+def _left(seconds: float, spent: float, pace: Pace) -> float:
     """What is left of a budget of time after the cost of a run was measured."""
-    if seconds < spent + pace:
+    if seconds < spent + pace.alone:
+        about = f"about {duration(pace.alone)}" if pace.alone >= 0.05 else "less than 0.1 s"
         raise ValueError(
             f"--budget {duration(seconds)} is too short for one run: loading the problem and measuring took "
-            f"{duration(spent)}, and a run takes about {duration(pace)}; give more."
+            f"{duration(spent)}, and a run takes {about}; give more."
         )
     return seconds - spent
 

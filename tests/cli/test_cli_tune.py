@@ -129,6 +129,8 @@ def test_the_loss_of_an_experiment_that_evaluates_all_metrics_needs_no_other_run
         (("logistic", "--repeat", "."), ". cannot be written: it is a folder; name another file."),
         (("logistic", "--repeat", "flat.json"), "flat.json already exists and is not what an earlier --repeat wrote"),
         (("nothing.toml",), "No such file"),
+        (("most.toml",), "most.toml selects by a large 'accuracy'; add --metric loss."),
+        (("logistic", "--seed", "1000000001"), "less than or equal to 1000000000, got '1000000001'"),
     ],
 )
 def test_bad_words_are_refused_before_anything_is_trained(
@@ -136,6 +138,10 @@ def test_bad_words_are_refused_before_anything_is_trained(
 ) -> None:
     (tmp_path / "flat.json").write_text('{"nu": {"value": 0.7}}')
     (tmp_path / "other.json").write_text("[]")
+    (tmp_path / "most.toml").write_text(
+        'problem = "covtype-softmax"\nsample = true\nsteps = 20\nselect = {metric = "accuracy", goal = "max"}\n'
+        '[[methods]]\noptimizer = "SGD"\nlr = 1.0\n[[methods]]\noptimizer = "AdamW"\nlr = 1.0\n'
+    )
     result = invoke(*words)
     assert result.exit_code in (1, 2)
     assert complaint in said(result)

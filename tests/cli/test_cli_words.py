@@ -22,6 +22,7 @@ from memgrad.experiments.comparison import Comparison
 from memgrad.experiments.driver import Outcome
 from memgrad.experiments.planning.preview import Cost, Preview
 from memgrad.experiments.racing.answer import Answer
+from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget
@@ -197,7 +198,7 @@ def test_losses_in_training_are_told_by_their_range(losses: Any, text: str) -> N
 
 
 def previewed(seconds: float = 20.0) -> Preview:
-    return Preview("it", (), 10, 10, 2, 3, Cost(seconds, 1.0, 1))
+    return Preview("it", (), 10, 10, 2, 3, Cost(seconds, 1.0, 1, 6.0))
 
 
 @pytest.mark.parametrize(
@@ -226,15 +227,25 @@ def test_the_forecast_of_tuning_says_what_a_budget_buys(
     # Two seconds per run; 173 to 281 runs, as the rules count them (see test_cli_tune).
     monkeypatch.setattr(tune, "measured", lambda *_, device: previewed())
     spec: Any = SimpleNamespace(methods=[], model_copy=lambda **_: None)
-    assert tune._pace(spec, 3, "cpu") == 2.0
-    said = tune._forecast(portfolio(), Rules(), budget, 2.0, 3)
+    pace = tune._pace(spec, 3, "cpu")
+    assert pace == Pace(6.0, 2.0)
+    said = tune._forecast(portfolio(), Rules(), budget, pace, 3)
     assert said == f"9 methods need about 173 to 281 runs: 5 min 46 s to 9 min 22 s on 3 workers, once started.{more}"
 
 
 def test_what_measuring_took_is_taken_from_a_budget_of_time() -> None:
-    assert tune._left(10.0, 7.5, 2.5) == 2.5
+    assert tune._left(10.0, 7.5, Pace(2.5, 0.1)) == 2.5
     with pytest.raises(ValueError, match=r"measuring took 7\.5 s, and a run takes about 2\.6 s"):
-        tune._left(10.0, 7.5, 2.6)
+        tune._left(10.0, 7.5, Pace(2.6, 0.1))
+    with pytest.raises(ValueError, match=r"a run takes less than 0\.1 s"):
+        tune._left(1.0, 7.5, Pace(0.04, 0.01))
+
+
+def test_with_many_workers_the_rounds_of_tuning_count_and_not_its_runs() -> None:
+    """Each of 11 to 17 rounds takes at least as long as one run, an hour."""
+    said = tune._forecast(portfolio(), Rules(), Budget(seconds=11 * 3600.0), Pace(3600.0, 36.0), 100)
+    assert "173 to 281 runs: 11 h 0 min to 17 h 0 min on 100 workers" in said
+    assert "about 173 runs, may end the race early" in said
 
 
 @pytest.mark.parametrize(

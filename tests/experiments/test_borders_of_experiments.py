@@ -27,6 +27,7 @@ from memgrad.experiments.planning.problem_choice import Facts, ProblemChoice, fa
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing import tune as tuning
 from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.storing.upkeep import clean
@@ -186,7 +187,7 @@ def test_runs_that_would_not_fit_into_the_time_are_not_started(
     heard: list[str] = []
     courses: list[Any] = []
     training: Any = SimpleNamespace(
-        pace=2.0,
+        pace=Pace(2.0, 2.0),
         missing=lambda wants: 4 if wants == ("four", "runs") else 0,
         train=trained.append,
         results=lambda wants: "results",

@@ -18,6 +18,7 @@ from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing import tune as tuning
 from memgrad.experiments.racing.candidates import Candidate
 from memgrad.experiments.racing.course import Trial
+from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.training.events import Event, Failed, Finished, Lost, Refused, Saved
@@ -291,19 +292,14 @@ def test_a_worker_that_is_lost_is_no_divergence(store: Store) -> None:
 @pytest.mark.usefixtures("known")
 def test_a_budget_of_time_leaves_what_the_answer_needs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     trains = tuning._Training(SPEC, store, Scripted(script_of(race_loss)), Heard(), 0, {})
-    assert trains.pace == 0.0
+    assert trains.pace == Pace()
     trials = [Trial("S", 0, seed, "search") for seed in (0, 1)]
     assert trains.missing(trials) == 2
     assert trains.train(trials) is None
     assert trains.missing(trials) == 0
     [(runs, seconds)] = trains._rounds_trained
-    assert trains.pace == seconds / runs == seconds / 2
-    expected = tuning._Training(SPEC, store, Scripted(script_of(race_loss)), Heard(), 0, {}, 3.0)
-    for rounds, pace in (([], 3.0), ([(2, 50.0)], 3.0), ([(2, 50.0), (2, 2.0)], 1.0)):  # the first starts the workers
-        expected._rounds_trained = rounds
-        assert expected.pace == pace
-    expected._rounds_trained = [(2, 50.0), (1, 9.0), (1, 2.0), (2, 3.0), (1, 1.0)]
-    assert expected.pace == 6.0 / 4  # of the last three
+    assert trains.pace == Pace(seconds, seconds / 2)
+    assert runs == 2
     found = trains.results(trials)
     assert [found[trial].steps for trial in trials] == [(0, 10, 20, 30)] * 2
     assert found[trials[0]].final == pytest.approx(race_loss_at_the_end(0))

@@ -21,6 +21,7 @@ from memgrad.experiments.planning.plan import RunGroup
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Contestant
 from memgrad.experiments.racing.course import Course
+from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.portfolio import candidates_of, parse_candidate
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tune import Budget, tune
@@ -174,6 +175,14 @@ def test_a_search_may_start_like_a_method_with_a_grid() -> None:
     assert [each.like for each in candidates_of(spec)] == ["", "", "A [momentum=0.0]"]
 
 
+@pytest.mark.parametrize("select", [{"metric": "error", "goal": "min"}, {"metric": "test_loss"}, {"last": 0.5}])
+def test_a_repeated_experiment_selects_as_the_one_that_was_tuned(select: dict[str, Any], answer: Answer) -> None:
+    """The goal is the default, and yet has to be stated for a metric that is no loss."""
+    methods = [{"name": method.name, "optimizer": method.optimizer, "lr": 1.0} for method in SPEC.methods]
+    spec = Spec.of({"problem": "logistic", "steps": 3, "methods": methods, "select": select})
+    assert Spec.parse(repeating(spec, answer)).select == spec.select
+
+
 def test_a_tuned_variant_of_a_grid_can_be_repeated() -> None:
     memories = ["poly:2", "inst + 0.5*poly:8 + 0.25*poly:16 + 0.125*poly:32 + 0.0625*poly:64 + 0.03125*poly:128"]
     spec = small_spec(SGD, {"name": "mem", "optimizer": "MemSGD", "lr": 1.0, "grid": {"memory": memories}})
@@ -296,7 +305,7 @@ def test_the_store_is_locked_from_the_first_round_to_the_last(tmp_path: Path) ->
 
 def test_a_round_that_would_not_fit_is_not_started_if_the_pace_is_known(tmp_path: Path) -> None:
     other = Store.open(tmp_path / "store")
-    short = tune(SPEC, other, Here(), rules=RULES, budget=Budget(seconds=60.0), pace=1000.0)
+    short = tune(SPEC, other, Here(), rules=RULES, budget=Budget(seconds=60.0), pace=Pace(61.0, 1.0))
     assert (short.status, len(other.digests())) == ("exhausted", 0)
 
 

@@ -329,6 +329,21 @@ def test_an_edge_of_the_search_beyond_which_refining_went_is_none() -> None:
     assert unrefined.baseline.at_edge
 
 
+def test_an_edge_is_named_until_refining_is_complete() -> None:
+    """The smaller the learning rate the better, so that refining ends only where it may not go on."""
+
+    def loss(trial: Trial) -> float:
+        return math.exp(0.1 * trial.place + 0.01 * noise(trial))
+
+    whole, rounds = tuned(loss, "a", "b")
+    assert whole.status == "answered"
+    assert len([1 for wants in rounds if wants[0].stage == "refine"]) > 3
+    for runs in range(whole.runs - 60, whole.runs):
+        answer, _ = tuned(loss, "a", "b", runs=runs)
+        for each in (answer.challenger, answer.baseline):
+            assert each is None or each.at_edge
+
+
 @pytest.mark.parametrize("huge", [3.0, 1e4])
 def test_a_nearly_diverged_learning_rate_does_not_set_the_unit_of_negative_losses(huge: float) -> None:
     def loss(trial: Trial) -> float:

@@ -34,11 +34,19 @@ COPIES = 5
 @final
 @dataclass(frozen=True)
 class Cost:
-    """The expected cost of run groups: the time and memory of all workers, and one worker's run-steps per second."""
+    """The expected cost of run groups.
+
+    Attributes:
+        seconds: The time of all workers together, from the start of the first to the end of the last.
+        run_steps: One worker's run-steps per second.
+        nbytes: The memory of all workers.
+        longest: The seconds of the longest run group.
+    """
 
     seconds: float
     run_steps: float
     nbytes: int
+    longest: float
 
 
 @final
@@ -135,11 +143,12 @@ def cost_of(problem: Problem, facts: Facts, groups: Sequence[RunGroup], *, worke
         torch.set_num_threads(threads)
     busy = [0.0] * min(workers, len(groups))
     stepping = [steps * speeds[runs, steps].step for runs, steps in sizes]
-    for size, seconds in zip(sizes, stepping, strict=True):  # the first free worker takes the next group
-        busy[busy.index(min(busy))] += seconds + speeds[size].evaluations
+    whole = [seconds + speeds[size].evaluations for size, seconds in zip(sizes, stepping, strict=True)]
+    for seconds in whole:  # the first free worker takes the next group
+        busy[busy.index(min(busy))] += seconds
     run_steps = sum(runs * steps for runs, steps in sizes)
     state = max(speed.nbytes for speed in speeds.values())
-    return Cost(max(busy), run_steps / sum(stepping), len(busy) * (BARE + facts.nbytes + state))
+    return Cost(max(busy), run_steps / sum(stepping), len(busy) * (BARE + facts.nbytes + state), max(whole))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,6 @@
 
 `sequential` has the statistics of a race and `learning_rates` the search before it; both know nothing of training.
 `course` joins them, from measured losses to the runs that are needed next. The `candidates` are those of the default
-`portfolio`, or of a spec. `tuner` asks for runs and is told their losses, `tune` lets the engine train them, `answer`
-is the result, and `words` writes it for people.
+`portfolio`, or of a spec. `tuner` asks for runs and is told their losses, `tune` lets the engine train them at the
+`pace` that a budget of time allows, `answer` is the result, and `words` writes it for people.
 """

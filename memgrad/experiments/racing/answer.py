@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from memgrad.experiments.racing.candidates import Configuration
-from memgrad.experiments.racing.course import FIRST_SEED, Course, Scale, Status
+from memgrad.experiments.racing.course import FIRST_SEED, LEAST, Course, Scale, Status
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped, Rules
 from memgrad.statistics import Estimate, interval, paired_difference
@@ -87,7 +87,8 @@ class Answer:
         undecided: The configurations that the race could not tell from the leader.
         dropped: Those that it dropped, with the reason.
         seeds: The number of seeds in the race.
-        runs: The number of runs of search, race and fresh seeds together.
+        runs: The number of runs of search, race, refining and fresh seeds together, without those that measured the
+            answer of a smaller budget.
         scale: Whether search and race compare losses by logarithms (`log`) or as they are (`linear`).
         ratio_scale: The same for `ratio`: `linear` also if a loss on a fresh seed is not positive.
         rules: The rules, with the error rate of the race.
@@ -275,9 +276,22 @@ def _contestant(
     name, finals = configuration.name, [run.final for run in fresh.values()]
     final = interval(np.log(finals)).exp() if scale == "log" else interval(finals)
     diverged = sum(not math.isfinite(loss) for loss in finals)
-    tried = [each.place for each in runs if each.name == name]  # refining may have gone beyond the search
-    at_edge = course.searches[name].at_edge and configuration.place in (min(tried), max(tried))
-    return Contestant(name, configuration.lr, final, diverged, at_edge)
+    return Contestant(name, configuration.lr, final, diverged, _at_edge(configuration, course, runs))
+
+
+def _at_edge(configuration: Configuration, course: Course, runs: Runs) -> bool:
+    """Whether a learning rate is as far as the search went, and the next one was not shown to be no better."""
+    name, place = configuration.name, configuration.place
+    found = course.searches[name]
+    low, high = min(found.tried), max(found.tried)
+    if not found.at_edge or low < place < high:
+        return False
+    here, beyond = runs[configuration], runs.get(Configuration(name, place + (1 if place >= high else -1)), {})
+    # Those of refining, which may have gone beyond the search, or been ended by a budget.
+    both = [(here[seed].final, beyond[seed].final) for seed in here.keys() & beyond.keys()]
+    if course.scale == "log":
+        both = [(math.log(max(a, LEAST)), math.log(max(b, LEAST))) for a, b in both]
+    return not both or sum(b for _, b in both) < sum(a for a, _ in both)
 
 
 def _ratio(pairs: Sequence[tuple[Measured, Measured]], scale: str) -> Estimate | None:

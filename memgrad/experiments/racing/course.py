@@ -132,6 +132,10 @@ def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, i
     return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
 
 
+EXPECTED_ROUNDS = (11, 17)
+"""About how many rounds these runs take, each of which waits for the one before: 8 of them search."""
+
+
 def _refining(rules: Rules) -> int:
     """About how many runs it takes to refine: those of two learning rates and of the neighbors of each."""
     return 6 * rules.refine

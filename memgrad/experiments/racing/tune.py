@@ -18,6 +18,7 @@ from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate
 from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial, reserved
 from memgrad.experiments.racing.learning_rates import Found
+from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.portfolio import candidates_of, racing_methods
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
@@ -28,9 +29,6 @@ from memgrad.experiments.training.engines.engine import Engine
 
 SEEDS_APART = 10_000_000
 """The distance between the seeds of one repetition and the next."""
-
-LAST_ROUNDS = 3
-"""How many rounds say how long a run takes."""
 
 MOST_LETTERS = 300
 """How much of an error is shown: one that prints a tensor has thousands of letters."""
@@ -49,7 +47,8 @@ class Budget:
     """What tuning may cost; None for no limit.
 
     Attributes:
-        runs: The maximum number of runs in all, those in the store included, at least 1.
+        runs: The maximum number of runs in all, those in the store included, at least 1. Those that measured the answer
+            of a smaller budget do not count.
         seconds: The time for this call, > 0. A round of runs that would not fit is not started; fresh seeds are
             trained to their end.
     """
@@ -78,7 +77,7 @@ def tune(
     device: str | None = None,
     save_every: float = 120.0,
     width: int | None = None,
-    pace: float = 0.0,
+    pace: Pace | None = None,
 ) -> Answer:
     """Which method of an experiment, at which learning rate, and is it worth it?
 
@@ -101,8 +100,8 @@ def tune(
         device: Where to train, such as cuda.
         save_every: Seconds between the checkpoints of a run group.
         width: The maximum number of runs trained together; set by the problem unless given.
-        pace: The seconds that a run takes, as far as that is known beforehand: no round is started that would not fit
-            into a budget of time.
+        pace: How long rounds take, as far as that is known beforehand: none is started that would not fit into a
+            budget of time.
     """
     budget = budget or Budget()
     if spec.select.goal != "min":
@@ -116,7 +115,7 @@ def tune(
         spec.method(candidate.name)  # raises, with the nearest name, if the experiment has no such method
     tuner = Tuner(racing, rules=rules, runs=budget.runs, problem=spec.problem)
     options = {"device": device, "save_every": save_every, "width": width}
-    trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options, pace)
+    trains = _Training(spec, store, engine, listener or Silent(), seed * SEEDS_APART, options, pace or Pace())
     try:
         with store.writing():  # all the time, so that no other command ends it between two rounds
             ended = _drive(tuner, trains, budget.seconds, watcher)
@@ -141,10 +140,10 @@ def _drive(
     """Train what the tuner wants until it wants nothing more; a status and a reason if something else ends it."""
     watch, began = watcher or (lambda _: None), time.monotonic()
     while wants := tuner.wanted():
-        spent = time.monotonic() - began
         if seconds is not None and tuner.course.stage != "fresh":
             kept = reserved(tuner.course.stage, tuner.course.standing, tuner.rules)
-            if trains.pace * (trains.missing(wants) + kept) > seconds - spent:
+            needs = trains.pace.seconds(trains.missing(wants)) + trains.pace.seconds(kept)  # it may load the problem
+            if needs > seconds - (time.monotonic() - began):
                 tuner.close()
                 continue
         watch(tuner.course)
@@ -171,8 +170,8 @@ class _Training:
     """What is added to the seeds of trials."""
     _options: Mapping[str, Any]
     """Further arguments of `execute`."""
-    _expected: float = 0.0
-    """The seconds per run that were measured beforehand."""
+    _expected: Pace = Pace()  # noqa: RUF009  # a frozen value
+    """The pace that was measured beforehand."""
 
     def __post_init__(self) -> None:
         self._rounds_trained: list[tuple[int, float]] = []  # runs and seconds
@@ -187,13 +186,9 @@ class _Training:
             return facts_of(self._spec.problem_choice, self._store, keep=True)
 
     @property
-    def pace(self) -> float:
-        """Seconds per run in the last rounds; what was expected until the second, as the first starts the workers."""
-        rounds = self._rounds_trained[1:][-LAST_ROUNDS:]
-        if not rounds and not self._expected:
-            rounds = self._rounds_trained
-        trained = sum(runs for runs, _ in rounds)
-        return sum(seconds for _, seconds in rounds) / trained if trained else self._expected
+    def pace(self) -> Pace:
+        """How long rounds take, by those so far."""
+        return self._expected.after(self._rounds_trained)
 
     def missing(self, trials: Sequence[Trial]) -> int:
         """How many of these runs are not in the store."""

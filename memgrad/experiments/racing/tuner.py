@@ -35,7 +35,8 @@ class Tuner:
     Args:
         candidates: The candidates, at least two. If none is a baseline, or all are, the first is.
         rules: The rules of the race.
-        runs: The budget: the maximum number of runs in all, at least 1; None for as many as the race needs.
+        runs: The budget: the maximum number of runs in all, at least 1, without those that measured the answer of a
+            smaller budget; None for as many as the race needs.
         file: Where to keep the results; None to keep nothing.
         problem: What is tuned, for the answer.
 

@@ -40,7 +40,7 @@ def course_in_words(course: Course) -> str:
     standing = course.standing
     if course.stage == "race" and standing is not None:
         if not standing.leader:
-            return f"Race of {len(standing.alive)} methods: {runs}."
+            return f"Race of {counted(len(standing.alive), 'method')}: {runs}."
         first, *others = standing.alive
         rest = ", ".join(f"{name} ({_more(course, name)})" for name in others)
         new = [dropped_in_words(each, course.scale) for each in standing.dropped if each.seeds == standing.seeds]
@@ -200,6 +200,8 @@ def repeating(spec: Spec, answer: Answer, folder: str | os.PathLike[str] = ".") 
     first = answer.first_seed
     whole = spec.model_dump(exclude_defaults=True, exclude={"methods", "seeds", "tuning_seeds", "name", "note"})
     whole["problem"] = _seen_from(folder, spec.problem)
+    if "select" in whole:  # the goal must be stated for what is no loss, also if it is the default
+        whole["select"] |= {"goal": spec.select.goal}
     methods = []
     for each in contestants:
         method = raced[each.name]
