@@ -166,6 +166,8 @@ def _measured(problem: Problem, group: RunGroup) -> _Speed:
     began, taken = time.perf_counter(), 0
     while taken == 0 or time.perf_counter() - began < SECONDS:
         training.step()
+        if torch.accelerator.is_available():  # whose work a call only starts
+            torch.accelerator.synchronize()
         taken += 1
     step = (time.perf_counter() - began) / taken
     run = group.runs[0]
