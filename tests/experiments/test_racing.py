@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from known_losses import noisy, tuned
 from numpy.typing import NDArray
 from scipy import stats
 
-from memgrad.experiments import Candidate
 from memgrad.experiments.racing.learning_rates import DECADE, HALF, REACH, Search, learning_rate, place_of
 from memgrad.experiments.racing.sequential import (
     Entrant,
@@ -186,12 +184,3 @@ def test_the_reserve_is_the_next_smaller_rate_that_did_not_diverge() -> None:
     while wants := (found := search.advance(told)).wants:
         told |= {k: [math.inf if k > 3 else float(-k)] * n for k, n in wants.items()}
     assert (found.best, found.reserve) == (3, 2)
-
-
-def test_what_a_race_shows_are_the_runs_of_the_race() -> None:
-    answer = tuned(
-        lambda trial: noisy(trial, {"A": 1.0, "B": 0.5}, spread=0.001),
-        Candidate("A", 3e-3, baseline=True),
-        Candidate("B", 3e-3),
-    ).answer()
-    assert {len(losses) for losses in answer.raced.values()} == {answer.seeds}

@@ -232,10 +232,10 @@ RACE = Standing(
             "Search for learning rates: 1 method to go, 2 runs next.",
         ),
         (
-            Course("refine", TRIALS, {}, None, Configuration("a", 0), Configuration("b", -4)),
+            Course("refine", TRIALS, {}, Standing(), Configuration("a", 0), Configuration("b", -4)),
             "Learning rates near a, lr 1 and b, lr 0.1, on more seeds: 2 runs next.",
         ),
-        (Course("fresh", TRIALS, {}, None, Configuration("a", 0)), "Fresh seeds for a, lr 1: 2 runs next."),
+        (Course("fresh", TRIALS, {}, Standing(), Configuration("a", 0)), "Fresh seeds for a, lr 1: 2 runs next."),
         (Course("race", TRIALS, {}, replace(RACE, seeds=0, means={})), "Race of 5 methods: 2 runs next."),
         (
             Course("race", TRIALS, {}, RACE),
@@ -273,11 +273,12 @@ def runs_of(configuration: Configuration, *finals: float, first: int = FRESH) ->
 
 
 def course_of(**changes: Any) -> Course:
-    searches = {"a": Found({}, frozenset({0}), 0, at_edge=True), "b": Found({4: 1}, frozenset({0}), 0)}
+    searches = {"a": Found({}, frozenset({0}), 0), "b": Found({4: 1}, frozenset({0}), 0)}
     standing = Standing(
         3, ("a, lr 1", "c, lr 1"), (Dropped("b, lr 1", 3, "a, lr 1"),), {"a, lr 1": 0.0, "c, lr 1": 0.1}, {}
     )
-    return replace(Course("done", (), searches, standing, A, B, "answered", "so", 42), **changes)
+    ended = Course("done", (), searches, standing, A, B, frozenset({"a"}), status="answered", reason="so", runs=42)
+    return replace(ended, **changes)
 
 
 def test_an_answer_is_measured_on_fresh_seeds_paired_and_in_order() -> None:
@@ -309,7 +310,7 @@ def test_an_answer_on_the_linear_scale_is_a_difference() -> None:
 
 
 def test_an_answer_without_fresh_runs_has_no_contestant() -> None:
-    answer = answer_of(course_of(standing=None), {A: runs_of(A, 1.0, first=1000)}, Rules())
+    answer = answer_of(course_of(standing=Standing()), {A: runs_of(A, 1.0, first=1000)}, Rules())
     assert (answer.challenger, answer.ratio, answer.raced, answer.leader, answer.seeds) == (None, None, {}, "", 0)
     assert answer.dropped == ()
     early = answer_of(course_of(standing=Standing(0, ("a, lr 1",), (), {}, {})), {}, Rules())

@@ -183,7 +183,7 @@ def test_a_stage_begins_if_the_budget_has_what_the_answer_needs_too(stage: str, 
     assert followed(enough - 1, stage).stage != stage
 
 
-def test_a_race_that_ends_with_the_budget_says_after_how_many_seeds() -> None:
+def test_a_race_that_the_budget_ends_before_it_was_judged_says_so() -> None:
     free = followed(None, "race")
     ended = followed(free.runs + len(free.wants) + 2 * 4 - 1, "done")
     assert ended.status == "exhausted"

@@ -118,6 +118,7 @@ def test_a_budget_of_time_that_is_used_up_asks_for_nothing_new(tmp_path: Path) -
     other = Store.open(tmp_path / "store")
     short = tune(SPEC, other, Here(), rules=RULES, budget=Budget(seconds=1e-9))
     assert short.status == "exhausted"
+    assert not other.digests()
     for bad in ({"runs": 0}, {"seconds": 0.0}):
         with pytest.raises(ValueError, match="a budget"):
             Budget(**bad)  # type: ignore[arg-type]

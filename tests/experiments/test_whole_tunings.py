@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate
-from memgrad.experiments.racing.course import FIRST_SEED, Trial
+from memgrad.experiments.racing.course import ENDS, FIRST_SEED, Trial
 from memgrad.experiments.racing.learning_rates import HALF, Search, learning_rate
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.experiments.racing.tuner import Tuner
@@ -39,6 +40,31 @@ def tuned(loss: Loss, *names: str, runs: int | None = None, rules: Rules = RULES
 def nearly_equal(trial: Trial) -> float:
     """Methods that differ less than seeds, best at learning rate 0.1: the race goes on as long as it may."""
     return math.exp(0.01 * "abcd".index(trial.name) + 0.01 * (trial.place + 4) ** 2 + 0.03 * noise(trial))
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_that_ends_a_race_says_after_how_many_seeds() -> None:
+    """There are looks after 3, 4 and 6 seeds; equal methods all stay in the race."""
+    whole, _ = tuned(nearly_equal, *"abcd")
+    reasons = [tuned(nearly_equal, *"abcd", runs=runs)[0].reason for runs in range(1, whole.runs + 1)]
+    unrefined = "; the learning rates of the last two were not refined"
+    judged = dict.fromkeys(reason.removesuffix(unrefined) for reason in reasons if "seeds, with" in reason)
+    assert list(judged) == [f"the budget ended after {n} seeds, with 4 methods in the race" for n in (3, 4)]
+    assert reasons[-1] == whole.reason == ENDS["undecided"]
+
+
+def test_a_budget_that_ends_when_all_learning_rates_have_just_given_way_speaks_of_the_next_look() -> None:
+    def loss(trial: Trial) -> float:
+        late = (trial.place, trial.seed) == (-4, FIRST_SEED["race"] + 3)
+        return math.inf if late else math.exp(0.1 * (trial.place + 4) ** 2 + 0.01 * noise(trial))
+
+    tuner = Tuner([Candidate("a", lr=0.1, baseline=True), Candidate("b", lr=0.1)], rules=RULES)
+    while (wants := tuner.wanted()) and (not tuner.course.standing.seeds or tuner.course.standing.leader):
+        tuner.tell_all({trial: Measured(loss(trial)) for trial in wants})
+    tuner.close()
+    assert tuner.answer().reason.startswith("the budget ended before the next look at the race was complete, with ")
 
 
 # --- what decides ----------------------------------------------------------------------------------------------------
@@ -327,6 +353,24 @@ def test_an_edge_of_the_search_beyond_which_refining_went_is_none() -> None:
     unrefined, _ = tuned(lambda trial: beyond(trial, 20), "a", "b", runs=50)
     assert unrefined.baseline is not None
     assert unrefined.baseline.at_edge
+
+
+def test_a_loss_of_0_on_one_seed_beyond_an_edge_makes_it_no_edge_again() -> None:
+    """Refining compared the next learning rate, which is far worse on the others: 0 counts as the smallest loss."""
+
+    def loss(trial: Trial) -> float:
+        refining, beyond = trial.seed >= FIRST_SEED["refine"], trial.place == 13
+        if beyond and trial.seed == FIRST_SEED["refine"]:
+            return 0.0
+        best = 12 if refining else 30
+        return math.exp(0.02 * abs(trial.place - best) + 0.5 * beyond + 0.01 * noise(trial))
+
+    answer, _ = tuned(loss, "a", "b", rules=replace(RULES, refine=8))
+    assert answer.challenger is not None
+    assert answer.baseline is not None
+    assert answer.challenger.lr == answer.baseline.lr == learning_rate(12)
+    assert not answer.challenger.at_edge
+    assert not answer.baseline.at_edge
 
 
 def test_an_edge_is_named_until_refining_is_complete() -> None:

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from memgrad.experiments.racing.candidates import Configuration
-from memgrad.experiments.racing.course import FIRST_SEED, LEAST, Course, Scale, Status
+from memgrad.experiments.racing.course import FIRST_SEED, Course, Scale, Status
 from memgrad.experiments.racing.learning_rates import learning_rate
 from memgrad.experiments.racing.sequential import Dropped, Rules
 from memgrad.statistics import Estimate, interval, paired_difference
@@ -74,7 +74,7 @@ class Answer:
     """What tuning found.
 
     Attributes:
-        status: `answered`; `exhausted` if the budget ended before the race did; `failed`; `running` if it goes on.
+        status: `answered`; `exhausted` if the budget ended before the race did; `failed`; `interrupted`; or `running`.
         reason: Why it ended.
         challenger: The best method that is not a baseline, measured on fresh seeds; None if there is none yet.
         baseline: The best baseline, on the same seeds.
@@ -137,7 +137,7 @@ class Answer:
         if self._is_open:
             return None
         safe = [each for each in (self.challenger, self.baseline) if each is not None and not each.diverged]
-        return safe[0] if safe and (self.better or len(safe) == 1) else safe[-1] if safe else None
+        return safe[0 if self.better else -1] if safe else None
 
     @property
     def verdict(self) -> str:
@@ -223,30 +223,23 @@ class Answer:
 def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") -> Answer:
     """The answer that a course has come to, from the runs that were measured."""
     standing = course.standing
-    sides = {side: _fresh_runs(getattr(course, side), runs) for side in ("challenger", "baseline")}
+    mine, others = (_fresh_runs(each, runs) for each in (course.challenger, course.baseline))
     # No factor leads to a loss of 0, which a network that memorized its examples can reach.
-    positive = all(run.final > 0 for fresh in sides.values() for run in fresh.values())
+    positive = all(run.final > 0 for run in (*mine.values(), *others.values()))
     scale: Scale = course.scale if positive else "linear"
-    measured = {
-        side: _contestant(getattr(course, side), fresh, course, scale, runs) if fresh else None
-        for side, fresh in sides.items()
-    }
-    ratio = saved = None
-    if all(measured.values()):
-        pairs = _pairs(sides["challenger"], sides["baseline"])
-        ratio, saved = _ratio(pairs, scale), _steps_saved(pairs)
-    alive = [] if standing is None else [name for name in standing.alive if name in standing.raced and standing.seeds]
+    pairs = [(run, others[seed]) for seed, run in mine.items() if seed in others]  # they may be told in any order
+    alive = [name for name in standing.alive if name in standing.means]
     return Answer(
         course.status,
         course.reason,
-        measured["challenger"],
-        measured["baseline"],
-        ratio,
-        saved,
-        leader=alive[0] if alive else "",
+        _contestant(course.challenger, mine, course, scale),
+        _contestant(course.baseline, others, course, scale),
+        _ratio(pairs, scale),
+        _steps_saved(pairs),
+        leader=standing.leader,
         undecided=tuple(alive[1:]),
-        dropped=() if standing is None else standing.dropped,
-        seeds=0 if standing is None else standing.seeds,
+        dropped=standing.dropped,
+        seeds=standing.seeds,
         runs=course.runs,
         scale=course.scale,
         ratio_scale=scale,
@@ -265,33 +258,16 @@ def _fresh_runs(configuration: Configuration | None, runs: Runs) -> dict[int, Me
     return {seed: run for seed, run in sorted(runs.get(configuration, {}).items()) if seed >= FIRST_SEED["fresh"]}
 
 
-def _pairs(mine: Mapping[int, Measured], others: Mapping[int, Measured]) -> list[tuple[Measured, Measured]]:
-    """The runs of two configurations with the same seed: runs may be told in any order."""
-    return [(run, others[seed]) for seed, run in mine.items() if seed in others]
-
-
 def _contestant(
-    configuration: Configuration, fresh: Mapping[int, Measured], course: Course, scale: Scale, runs: Runs
-) -> Contestant:
-    name, finals = configuration.name, [run.final for run in fresh.values()]
+    configuration: Configuration | None, fresh: Mapping[int, Measured], course: Course, scale: Scale
+) -> Contestant | None:
+    if configuration is None or not fresh:
+        return None
+    finals = [run.final for run in fresh.values()]
     final = interval(np.log(finals)).exp() if scale == "log" else interval(finals)
     diverged = sum(not math.isfinite(loss) for loss in finals)
-    return Contestant(name, configuration.lr, final, diverged, _at_edge(configuration, course, runs))
-
-
-def _at_edge(configuration: Configuration, course: Course, runs: Runs) -> bool:
-    """Whether a learning rate is as far as the search went, and the next one was not shown to be no better."""
-    name, place = configuration.name, configuration.place
-    found = course.searches[name]
-    low, high = min(found.tried), max(found.tried)
-    if not found.at_edge or low < place < high:
-        return False
-    here, beyond = runs[configuration], runs.get(Configuration(name, place + (1 if place >= high else -1)), {})
-    # Those of refining, which may have gone beyond the search, or been ended by a budget.
-    both = [(here[seed].final, beyond[seed].final) for seed in here.keys() & beyond.keys()]
-    if course.scale == "log":
-        both = [(math.log(max(a, LEAST)), math.log(max(b, LEAST))) for a, b in both]
-    return not both or sum(b for _, b in both) < sum(a for a, _ in both)
+    name = configuration.name
+    return Contestant(name, configuration.lr, final, diverged, name in course.at_edge)
 
 
 def _ratio(pairs: Sequence[tuple[Measured, Measured]], scale: str) -> Estimate | None:
@@ -341,8 +317,6 @@ def steps_to_stay_below(run: Measured, target: float) -> float:
 def _raced(course: Course, runs: Runs) -> dict[str, tuple[float, ...]]:
     """The final losses in the race, the leader first; runs that refine learning rates are no part of it."""
     standing = course.standing
-    if standing is None:
-        return {}
     had, first = standing.raced, FIRST_SEED["race"]
     raced = {
         str(each): tuple(of_seed[seed].final for seed in range(first, first + had[str(each)]) if seed in of_seed)
@@ -359,6 +333,5 @@ def _profiles(course: Course, runs: Runs) -> dict[str, dict[float, float]]:
         for configuration in sorted(each for each in runs if each.name == name and each.place in found.tried):
             losses = [run.final for seed, run in runs[configuration].items() if seed < FIRST_SEED["race"]]
             if losses:
-                mean = float(np.mean(losses)) if np.isfinite(losses).all() else math.inf
-                profiles.setdefault(name, {})[configuration.lr] = mean
+                profiles.setdefault(name, {})[configuration.lr] = float(np.mean(losses))
     return profiles

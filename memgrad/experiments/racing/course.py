@@ -82,9 +82,10 @@ class Course:
         stage: The stage.
         wants: The runs that are needed next; empty at the end.
         searches: The search of each candidate that has begun.
-        standing: The race, once all learning rates are found.
+        standing: The race, which begins once all learning rates are found.
         challenger: The best candidate that is not a baseline, at its learning rate; None until a race was judged.
         baseline: The best baseline, likewise.
+        at_edge: The names of those of the two whose learning rates are as far from the first guess as the search goes.
         status: Whether it is `running`, `answered`, `exhausted` (the budget ended before the race did) or `failed`.
         reason: Why it ended, in words.
         runs: How many runs it took so far, without those that measured the answer to which a smaller budget led.
@@ -94,9 +95,10 @@ class Course:
     stage: Stage
     wants: tuple[Trial, ...]
     searches: Mapping[str, Found]
-    standing: Standing | None = None
+    standing: Standing = Standing()  # noqa: RUF009  # a frozen value
     challenger: Configuration | None = None
     baseline: Configuration | None = None
+    at_edge: frozenset[str] = frozenset()
     status: Status = "running"
     reason: str = ""
     runs: int = 0
@@ -126,14 +128,15 @@ def follow(
 
 
 def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
-    """About how many runs tuning takes: if all methods but two are dropped at the first look, and if none ever is."""
+    """About how many runs tuning takes: if the race ends at its first look, and if it drops nothing before its last."""
     search = sum(8 if candidate.like else 11 for candidate in candidates)
     last = _refining(rules) + 2 * rules.fresh
     return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
 
 
-EXPECTED_ROUNDS = (11, 17)
-"""About how many rounds these runs take, each of which waits for the one before: 8 of them search."""
+def expected_rounds(rules: Rules) -> tuple[int, int]:
+    """About how many rounds these runs take, each of which waits for the one before: 8 search, 1 or 2 refine."""
+    return 8 + 1 + 1 + 1, 8 + len(rules.looks) + 2 + 1
 
 
 def _refining(rules: Rules) -> int:
@@ -141,7 +144,7 @@ def _refining(rules: Rules) -> int:
     return 6 * rules.refine
 
 
-def reserved(stage: Stage, standing: Standing | None, rules: Rules) -> int:
+def reserved(stage: Stage, standing: Standing, rules: Rules) -> int:
     """How many runs of a budget are kept back in a stage for those after it.
 
     The search and the first look at the race come before everything else: without them there is no answer.
@@ -149,7 +152,7 @@ def reserved(stage: Stage, standing: Standing | None, rules: Rules) -> int:
     if stage == "refine":
         return 2 * rules.fresh
     if stage == "race":
-        return 2 * rules.fresh + (_refining(rules) if standing is not None and standing.seeds else 0)
+        return 2 * rules.fresh + (_refining(rules) if standing.seeds else 0)
     return 0
 
 
@@ -166,8 +169,9 @@ class _Follower:
 
     def __post_init__(self) -> None:
         self._searches: dict[str, Found] = {}
-        self._standing: Standing | None = None
+        self._standing = Standing()
         self._pair: Pair = (None, None)
+        self._at_edge: frozenset[str] = frozenset()
         self._value: Callable[[float], float] = lambda loss: loss
         self._scale: Scale = "log"
 
@@ -256,10 +260,11 @@ class _Follower:
         challenger = next((each for each in ranked if each.name not in usual), None)
         baseline = next((each for each in ranked if each.name in usual), None)
         self._pair = (challenger, baseline)
-        refined, wants = self._refined()
+        self._at_edge = frozenset(each.name for each in self._pair if each is not None and self._ends_search(each))
+        refined, at_edge, wants = self._refined()
         unrefined = "; the learning rates of the last two were not refined" if wants else ""
         if not wants:
-            self._pair = refined
+            self._pair, self._at_edge = refined, at_edge
         elif not self._over(wants, reserve=reserved("refine", standing, self._rules)):
             return self._running("refine", wants)
         needs = [(each, self._rules.fresh) for each in self._pair if each is not None]
@@ -275,6 +280,11 @@ class _Follower:
             return self._ended("exhausted", f"{ENDS[standing.end]}{unrefined}, because the budget ended")
         reason = f"the budget ended after {standing.seeds} seeds, with {len(standing.alive)} methods in the race"
         return self._ended("exhausted", reason + unrefined)
+
+    def _ends_search(self, configuration: Configuration) -> bool:
+        """Whether a configuration has the learning rate that was found at the edge of what the search may try."""
+        found = self._searches[configuration.name]
+        return found.at_edge and configuration.place == found.best
 
     def _ranked(self, standing: Standing, named: Mapping[str, Configuration]) -> list[Configuration]:
         """The configurations that did not diverge, by their mean difference to the leader over the seeds of both.
@@ -294,13 +304,14 @@ class _Follower:
         new = [name for name in standing.alive if name not in raced]
         return [named[name] for name in [*sorted(finished, key=behind), *new]]
 
-    def _refined(self) -> tuple[Pair, tuple[Trial, ...]]:
+    def _refined(self) -> tuple[Pair, frozenset[str], tuple[Trial, ...]]:
         """Both configurations at the best learning rates nearby, and the runs that are still needed to know these.
 
         Both are moved or none: otherwise the comparison would favor the one that was tuned better.
         """
         wants: list[Trial] = []
         better: list[Configuration | None] = []
+        at_edge: set[str] = set()
         for each in self._pair:
             if each is None:
                 better.append(None)
@@ -309,7 +320,8 @@ class _Follower:
             found, more = self._advanced(search, each.name, "refine")
             wants += more
             better.append(each if found.wants or found.diverged else Configuration(each.name, found.best))
-        return (better[0], better[1]), tuple(wants)
+            at_edge |= {each.name} if found.at_edge else set()
+        return (better[0], better[1]), frozenset(at_edge), tuple(wants)
 
     # --- values and runs ----------------------------------------------------------------------------------------------
 
@@ -343,15 +355,20 @@ class _Follower:
         return values
 
     def _missing(self, stage: str, needs: Iterable[tuple[Configuration, int]]) -> tuple[Trial, ...]:
-        needed = _trials(stage, needs)
-        return tuple(trial for trial in needed if trial.seed not in self._seeds(trial.configuration))
+        first = FIRST_SEED[stage]
+        return tuple(
+            Trial(each.name, each.place, seed, stage)
+            for each, n in needs
+            for seed in range(first, first + n)
+            if seed not in self._told.get(each, {})
+        )
 
     def _over(self, wants: Sequence[Trial], *, reserve: int = 0) -> bool:
         """Whether these runs would exceed the budget, of which a part is reserved for the answer."""
         if self._closing and wants[0].stage != "fresh":
             return True
-        coming = {*wants, *(trial for trial in self._under_way if trial.seed not in self._seeds(trial.configuration))}
-        return self._runs is not None and self._used(wants[0].stage) + len(coming) + reserve > self._runs
+        coming = len({*wants, *self._under_way})
+        return self._runs is not None and self._used(wants[0].stage) + coming + reserve > self._runs
 
     def _used(self, stage: str) -> int:
         """How many runs it took up to this stage.
@@ -368,19 +385,17 @@ class _Follower:
             for seed in losses
         )
 
-    def _seeds(self, configuration: Configuration) -> Collection[int]:
-        return self._told.get(configuration, {}).keys()
-
     # --- courses ------------------------------------------------------------------------------------------------------
 
     def _running(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
         used = self._used(stage)
-        return Course(stage, wants, self._searches, self._standing, *self._pair, runs=used, scale=self._scale)
+        pair, edge = self._pair, self._at_edge
+        return Course(stage, wants, self._searches, self._standing, *pair, edge, runs=used, scale=self._scale)
 
     def _exhausted(self, stage: Stage, wants: tuple[Trial, ...]) -> Course:
         what = {
             "search": "the search for learning rates was",
-            "race": "the first look at the race was",
+            "race": f"the {'next' if self._standing.seeds else 'first'} look at the race was",
             "fresh": "fresh seeds were",
         }
         reason = f"the budget ended before {what[stage]} complete, with {counted(len(wants), 'run')} to go next"
@@ -402,8 +417,3 @@ ENDS: Mapping[str, str] = {
     "undecided": "the methods left in the race cannot be told apart with the most seeds it may use",
 }
 """Why a race ended, in words."""
-
-
-def _trials(stage: str, needs: Iterable[tuple[Configuration, int]]) -> list[Trial]:
-    first = FIRST_SEED[stage]
-    return [Trial(each.name, each.place, first + i, stage) for each, n in needs for i in range(n)]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -132,11 +132,11 @@ class Standing:
         end: Why it is over: `one left`, `equivalent`, `undecided` after the last look, or `diverged` if all did.
     """
 
-    seeds: int
-    alive: tuple[str, ...]
-    dropped: tuple[Dropped, ...]
-    means: Mapping[str, float]
-    wants: Mapping[str, int]
+    seeds: int = 0
+    alive: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    means: Mapping[str, float] = field(default_factory=dict)
+    wants: Mapping[str, int] = field(default_factory=dict)
     end: str = ""
 
     @property

@@ -66,7 +66,6 @@ class Tuner:
         self.candidates, self.rules, self.runs, self.problem = checked(candidates), rules or Rules(), runs, problem
         self._file = None if file is None else Path(file)
         self._measured: dict[Configuration, dict[int, Measured]] = {}
-        self._stages: dict[tuple[Configuration, int], str] = {}
         self._asked: set[Trial] = set()
         self._offered: set[Trial] = set()  # runs that may come, also after others have made them needless
         self._closing = False
@@ -132,7 +131,7 @@ class Tuner:
         if self._file is not None:
             self._check_file(self._file)
         for trial, run in results.items():
-            self._keep(trial, run)
+            self._keep(trial.configuration, trial.seed, run)
             self._asked.discard(trial)
             self._offered.discard(trial)
         if self._file is not None:
@@ -146,9 +145,8 @@ class Tuner:
         """The answer so far; its status says whether it is the last word."""
         return answer_of(self.course, self._measured, self.rules, problem=self.problem)
 
-    def _keep(self, trial: Trial, run: Measured) -> None:
-        self._measured.setdefault(trial.configuration, {})[trial.seed] = run
-        self._stages[trial.configuration, trial.seed] = trial.stage
+    def _keep(self, configuration: Configuration, seed: int, run: Measured) -> None:
+        self._measured.setdefault(configuration, {})[seed] = run
         self._course = None
 
     def _check_file(self, path: Path) -> None:
@@ -160,7 +158,7 @@ class Tuner:
 
     def _save(self, path: Path) -> None:
         told = [
-            {"name": each.name, "place": each.place, "seed": seed, "stage": self._stages[each, seed], **vars(run)}
+            {"name": each.name, "place": each.place, "seed": seed, **vars(run)}
             for each, runs in self._measured.items()
             for seed, run in runs.items()
         ]
@@ -198,8 +196,8 @@ class Tuner:
                     f"{self._file} is about {name!r} with the options {candidates[name]}, got {options}; name another "
                     "file, or give the same options."
                 )
-        for trial, run in told:
-            self._keep(trial, run)
+        for each in told:
+            self._keep(*each)
 
 
 def measured(losses: float | Iterable[float], steps: Iterable[float] | None = None) -> Measured:
@@ -230,13 +228,13 @@ def measured(losses: float | Iterable[float], steps: Iterable[float] | None = No
     return Measured(final, tuple(at if at is not None else map(float, range(len(numbers)))), tuple(numbers))
 
 
-def _told(row: Mapping[str, Any]) -> tuple[Trial, Measured]:
+def _told(row: Mapping[str, Any]) -> tuple[Configuration, int, Measured]:
     """A run and its result, as a tuner's file has them."""
     steps, losses = tuple(map(float, row["steps"])), tuple(map(_or_inf, row["losses"]))
     if steps and steps[0] < 0:  # which `tell` took in 0.2.0, and from which no share of steps follows
         steps, losses = (), ()
-    trial = Trial(str(row["name"]), int(row["place"]), int(row["seed"]), str(row["stage"]))
-    return trial, Measured(_or_inf(row["final"]), steps, losses)
+    configuration = Configuration(str(row["name"]), int(row["place"]))
+    return configuration, int(row["seed"]), Measured(_or_inf(row["final"]), steps, losses)
 
 
 def _named(value: Any) -> str:

@@ -38,7 +38,7 @@ def course_in_words(course: Course) -> str:
     if course.stage == "fresh":
         return f"Fresh seeds for {pair}: {runs}."
     standing = course.standing
-    if course.stage == "race" and standing is not None:
+    if course.stage == "race":
         if not standing.leader:
             return f"Race of {counted(len(standing.alive), 'method')}: {runs}."
         first, *others = standing.alive
@@ -94,7 +94,6 @@ def answer_in_words(answer: Answer) -> str:
 
 
 def _more(course: Course, name: str) -> str:
-    assert course.standing is not None
     means = course.standing.means
     if name not in means:
         return "new"
