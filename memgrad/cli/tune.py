@@ -328,6 +328,7 @@ def _pace(spec: Spec, workers: int, device: str | None) -> Pace:
     """How long rounds take on this many workers, measured on this machine."""
     from memgrad.experiments.racing.pace import Pace
 
+    # Two learning rates at which nothing diverges, with two seeds: a method's runs are stacked, as in a round.
     first = [method.model_copy(update={"lr": [1e-6, 1e-7], "seeds": None}) for method in spec.methods]
     short = spec.model_copy(update={"methods": first, "seeds": [0, 1], "tuning_seeds": None})
     found = measured(short, None, workers, device=device)

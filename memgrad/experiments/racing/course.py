@@ -255,10 +255,10 @@ class _Follower:
     # --- the answer ---------------------------------------------------------------------------------------------------
 
     def _fresh(self, standing: Standing, named: Mapping[str, Configuration]) -> Course:
-        usual = {candidate.name for candidate in self._candidates if candidate.baseline}
+        baselines = {candidate.name for candidate in self._candidates if candidate.baseline}
         ranked = self._ranked(standing, named)
-        challenger = next((each for each in ranked if each.name not in usual), None)
-        baseline = next((each for each in ranked if each.name in usual), None)
+        challenger = next((each for each in ranked if each.name not in baselines), None)
+        baseline = next((each for each in ranked if each.name in baselines), None)
         self._pair = (challenger, baseline)
         self._at_edge = frozenset(each.name for each in self._pair if each is not None and self._ends_search(each))
         refined, at_edge, wants = self._refined()

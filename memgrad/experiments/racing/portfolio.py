@@ -41,13 +41,13 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
     growth = 0.25 if nu is None else round(1 - 1 / nu, 3)
     mixed = f"inst + (1+k)^{growth:g}*poly:8"
     sgd, adamw = "SGD momentum 0.9", "AdamW"
-    usual = {"optimizer": "AdamW", "weight_decay": 0.01}
+    as_in_torch = {"optimizer": "AdamW", "weight_decay": 0.01}
     plain = [("poly:8", 10.0), ("poly:32", 10.0), (mixed, 3.0)]
     scaled = [("poly:8", 1.0), ("inst + (1+k)^0.15*poly:8", 0.5), (mixed, 0.3)]
     return (
         Candidate(sgd, 0.03, baseline=True, options={"optimizer": "SGD", "momentum": 0.9}),
-        Candidate(adamw, 3e-3, baseline=True, options=usual),
-        Candidate("AdamW betas 0.6 0.99", like=adamw, baseline=True, options={**usual, "betas": [0.6, 0.99]}),
+        Candidate(adamw, 3e-3, baseline=True, options=as_in_torch),
+        Candidate("AdamW betas 0.6 0.99", like=adamw, baseline=True, options={**as_in_torch, "betas": [0.6, 0.99]}),
         *(
             Candidate(f"MemSGD {memory}", like=sgd, factor=factor, options={"optimizer": "MemSGD", "memory": memory})
             for memory, factor in plain
@@ -59,7 +59,7 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
                 factor=factor,
                 options={"optimizer": "MemAdam", "memory": memory, "second_memory": "poly:8", "weight_decay": 0.01},
             )
-            for memory, factor in dict(scaled).items()
+            for memory, factor in dict(scaled).items()  # both mixtures are one if nu gives the gain 0.15
         ),
     )
 
@@ -67,8 +67,8 @@ def portfolio(*, nu: float | None = None) -> tuple[Candidate, ...]:
 GUESSES = {"SGD": 0.03, "HeavyBall": 0.03, "Nesterov": 0.03, "MemSGD": 0.3, "QHM": 0.3, "AggMo": 0.03}
 """First guesses of learning rates by optimizer; 0.003 for the others, which divide by a root of squares."""
 
-USUAL = {"SGD", "Adam", "AdamW"}
-"""What people use today: the baselines."""
+BASELINES = {"SGD", "Adam", "AdamW"}
+"""What people use today."""
 
 
 def parse_candidate(text: str) -> Candidate:
@@ -108,7 +108,7 @@ def parse_candidate(text: str) -> Candidate:
     short = f"{Path(place).name}{colon}{attribute}"
     described = ", ".join(str(value) if key == "memory" else f"{key} {value}" for key, value in options.items())
     called = f"{short} {described}".strip() if given is None else str(given)
-    return Candidate(fitting(called), lr, baseline=name in USUAL, options={"optimizer": name, **options})
+    return Candidate(fitting(called), lr, baseline=name in BASELINES, options={"optimizer": name, **options})
 
 
 def candidates_of(spec: Spec) -> tuple[Candidate, ...]:
@@ -134,7 +134,7 @@ def racing_methods(spec: Spec) -> tuple[Method, ...]:
 
 def _of_method(method: Method, first: Mapping[str, str]) -> Candidate:
     options = {"optimizer": method.optimizer, **(method.model_extra or {})}
-    baseline = method.optimizer in USUAL
+    baseline = method.optimizer in BASELINES
     if method.step_sizes is None:
         return Candidate(method.name, like=first.get(method.follows or "", ""), baseline=baseline, options=options)
     middle = sorted(method.step_sizes)[len(method.step_sizes) // 2]
