@@ -102,6 +102,25 @@ def test_divergence_is_kept_also_of_a_run_without_rows(store: Store) -> None:
     assert set(store.digests()) == {run.digest for run in runs}
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the threads of a process are in /proc on Linux only")
+def test_reading_starts_no_thread_that_may_outlive_python(store: Store, three: Chunk) -> None:
+    """With pyarrow's own threads, every tenth process or so was aborted at its end."""
+    store.write(three)
+    [file] = (store.path / "chunks").iterdir()
+    script = """
+        import os, sys
+        from pathlib import Path
+        from memgrad.experiments.storing.chunk import decode_header, decode_rows
+        data = Path(sys.argv[1]).read_bytes()
+        decode_header(data)  # imports pyarrow
+        before = len(os.listdir("/proc/self/task"))
+        decode_rows(data)
+        print(len(os.listdir("/proc/self/task")) - before)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(file)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "0\n"
+
+
 def test_a_chunk_without_any_row_can_be_kept(store: Store) -> None:
     run = run_of(lr=9.0)
     store.write(chunk_from([run], diverged={run.digest: 0}))

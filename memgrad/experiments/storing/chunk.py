@@ -315,7 +315,8 @@ def _read(run: Mapping[str, Any]) -> Run:
 def decode_rows(data: bytes) -> dict[str, NDArray[Any]]:
     """The columns of the chunk in a file with this content."""
     pyarrow, parquet = _pyarrow()
-    table = parquet.read_table(pyarrow.BufferReader(data), schema=_schema(pyarrow)).combine_chunks()
+    # Not `read_table`: its threads may still hold `data` when Python ends, which then aborts.
+    table = parquet.ParquetFile(pyarrow.BufferReader(data)).read([*COLUMNS], use_threads=False).cast(_schema(pyarrow))
     columns: dict[str, NDArray[Any]] = {}
     for name in table.column_names:
         column = table.column(name).combine_chunks()
