@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +27,12 @@ from memgrad.experiments.planning.plan import RunGroup, run_groups
 from memgrad.experiments.planning.problem_choice import Facts, ProblemChoice, facts_about, share_of
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing import tune as tuning
+from memgrad.experiments.racing.answer import Measured
 from memgrad.experiments.racing.candidates import Candidate
+from memgrad.experiments.racing.course import Trial
 from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.sequential import Rules
+from memgrad.experiments.racing.tuner import Tuner
 from memgrad.experiments.storing.store import Store
 from memgrad.experiments.storing.upkeep import clean
 from memgrad.experiments.training.engines import engine, local
@@ -144,20 +148,21 @@ def test_a_minibatch_has_from_one_to_all_examples(size: int, allowed: bool) -> N
 # --- a budget of time ------------------------------------------------------------------------------------------------
 
 
-class Tuner:
+class FourRuns:
     """Wants the same four runs until it is told of them or closed."""
 
     rules = Rules(fresh=3, refine=1)
 
     def __init__(self, stage: str) -> None:
-        standing = None if stage == "search" else SimpleNamespace(seeds=0 if stage == "first look" else 3)
+        standing = SimpleNamespace(seeds=3 if stage in ("race", "refine") else 0)
         stage = "race" if stage == "first look" else stage
         self.course, self.closed, self.told = SimpleNamespace(stage=stage, standing=standing, searches={}), False, False
 
     def wanted(self) -> tuple[str, ...]:
         return () if self.told or self.closed else ("four", "runs")
 
-    def close(self) -> None:
+    def close(self, stage: str) -> None:
+        assert stage == self.course.stage
         self.closed = True
 
     def tell_all(self, results: object) -> None:
@@ -173,8 +178,8 @@ class Tuner:
         ("search", 17.9, False),
         ("first look", 30.0, True),  # 12 s are left for three fresh runs of two methods
         ("first look", 29.9, False),
-        ("race", 42.0, True),  # and 12 s to refine, six learning rates with one seed
-        ("race", 41.9, False),
+        ("race", 46.0, True),  # and 16 s to refine, eight learning rates with one seed
+        ("race", 45.9, False),
         ("refine", 30.0, True),
         ("refine", 29.9, False),
         ("fresh", 0.1, True),  # an answer that has begun is measured
@@ -188,7 +193,7 @@ def test_runs_that_would_not_fit_into_the_time_are_not_started(
     courses: list[Any] = []
     training: Any = SimpleNamespace(
         pace=Pace(2.0, 2.0),
-        missing=lambda wants: 4 if wants == ("four", "runs") else 0,
+        missing=lambda wants: [3, 1] if wants == ("four", "runs") else [],
         train=trained.append,
         results=lambda wants: "results",
         hopeless=lambda searches: "",
@@ -197,11 +202,51 @@ def test_runs_that_would_not_fit_into_the_time_are_not_started(
     clock = iter([100.0, 110.0])
     monkeypatch.setattr(tuning, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(tuning, "course_in_words", lambda course: course.stage)
-    tuner: Any = Tuner(stage)
+    tuner: Any = FourRuns(stage)
     assert tuning._drive(tuner, training, seconds, courses.append) is None
     assert (tuner.told, tuner.closed, bool(trained)) == (trains, not trains, trains)
     assert heard == ([tuner.course.stage] if trains else [])
     assert len(courses) == 1 + trains  # before the runs, and at the end
+
+
+class Trains:
+    """Trains nine methods of known loss on a clock of its own, at a known pace."""
+
+    pace = Pace(60.0, 15.0)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.listener = SimpleNamespace(said=lambda text: None)
+
+    def missing(self, wants: Sequence[Trial]) -> list[int]:
+        return [len(wants)]
+
+    def train(self, wants: Sequence[Trial]) -> None:
+        self.now += self.pace.seconds(len(wants))
+
+    def results(self, wants: Sequence[Trial]) -> dict[Trial, Measured]:
+        return {trial: Measured(self.loss(trial)) for trial in wants}
+
+    def hopeless(self, searches: object) -> str:
+        return ""
+
+    @staticmethod
+    def loss(trial: Trial) -> float:
+        best, noise = -2 + 0.1 * int(trial.name[1]), random.Random(str(trial)).gauss(0, 0.05)
+        return math.exp(noise + 0.3 * (math.log10(trial.lr) - best) ** 2)
+
+
+@pytest.mark.parametrize("seconds", range(2750, 6000, 250))
+def test_time_that_is_left_when_a_race_is_cut_short_refines(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    trains: Any = Trains()
+    monkeypatch.setattr(tuning, "time", SimpleNamespace(monotonic=lambda: trains.now))
+    tuner = Tuner([Candidate(f"m{i}", lr=0.01, baseline=i < 3) for i in range(9)])
+    assert tuning._drive(tuner, trains, float(seconds), None) is None
+    answer = tuner.answer()
+    assert answer.ratio is not None
+    assert trains.now <= seconds
+    if "not refined" in answer.reason:
+        assert seconds - trains.now < trains.pace.seconds(6 * tuner.rules.refine)
 
 
 def test_the_largest_seed_of_a_repetition_is_allowed(tmp_path: Path) -> None:

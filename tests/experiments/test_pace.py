@@ -34,10 +34,11 @@ def test_the_first_round_starts_the_workers_and_counts_only_if_nothing_else_is_k
     assert Pace(3.0, 1.0).after([(2, 50.0)]) == Pace(3.0, 1.0)
 
 
-def test_what_was_expected_is_forgotten_after_some_rounds() -> None:
-    slow = [(2, 50.0)] + [(2, 20.0)] * LAST_ROUNDS
-    assert Pace(3.0, 1.0).after(slow[:-1]) == Pace(3.0, 1.0)
-    assert Pace(3.0, 1.0).after(slow) == Pace(20.0, 10.0)
+def test_what_was_expected_is_forgotten_when_a_round_was_measured_and_a_round_after_some_others() -> None:
+    assert Pace(3.0, 1.0).after([(2, 50.0), (2, 20.0)]) == Pace(20.0, 10.0)
+    fast, slow = [(2, 50.0), (2, 4.0)], [(2, 20.0)] * LAST_ROUNDS
+    assert Pace(3.0, 1.0).after(fast + slow[:-1]) == Pace(4.0, 2.0)
+    assert Pace(3.0, 1.0).after(fast + slow) == Pace(20.0, 10.0)
 
 
 def test_no_runs_take_no_time() -> None:

@@ -403,3 +403,20 @@ def test_a_method_in_words_may_be_given_a_name_and_no_settings_of_files() -> Non
     for setting in ("grid={'lr': [1]}", "seeds=3", "steps_factor=0.5"):
         with pytest.raises(ValueError, match="is of an experiment's file, which --like takes"):
             parse_candidate(f"AdamW({setting})")
+
+
+def test_a_smaller_budget_than_before_says_that_fresh_seeds_are_missing_and_nothing_about_divergence(
+    tmp_path: Path,
+) -> None:
+    """The first tuner is stopped at every moment of measuring the answer; the second may not use one run more."""
+    first = Tuner(THREE, file=tmp_path / "tuner.json")
+    told = 0
+    while trial := first.ask():
+        first.tell(trial, parabola(trial))
+        told += 1
+        if trial.stage != "fresh" or first.done:
+            continue
+        answer = Tuner(THREE, file=tmp_path / "tuner.json", runs=told).answer()
+        assert (answer.status, answer.pick) == ("exhausted", None)
+        assert answer.verdict.startswith("No answer: the budget ended before fresh seeds were complete")
+    assert first.answer().pick is not None

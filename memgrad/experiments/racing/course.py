@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from memgrad.experiments.racing.learning_rates import DECADE, HALF, QUARTER, Fou
 from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
 
 Stage = Literal["search", "race", "refine", "fresh", "done"]
+STAGES: tuple[str, ...] = get_args(Stage)
 Scale = Literal["log", "linear"]
 Status = Literal["running", "answered", "exhausted", "failed", "interrupted"]
 
@@ -112,7 +113,7 @@ def follow(
     *,
     runs: int | None = None,
     under_way: Collection[Trial] = (),
-    closing: bool = False,
+    closed: Stage | None = None,
 ) -> Course:
     """The course as far as the measured values go.
 
@@ -122,9 +123,9 @@ def follow(
         rules: The rules of the race.
         runs: The budget: the maximum number of runs in all; None for as many as the race needs.
         under_way: Runs that were asked for and not told yet. They count, also if they are no longer needed.
-        closing: Whether the time is up: nothing new is searched or raced, only the answer is measured.
+        closed: The stage for which the time is up, and for those before it: nothing new is wanted there.
     """
-    return _Follower(candidates, told, rules, runs, under_way, closing).course()
+    return _Follower(candidates, told, rules, runs, under_way, closed).course()
 
 
 def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
@@ -135,8 +136,11 @@ def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, i
 
 
 def expected_rounds(rules: Rules) -> tuple[int, int]:
-    """About how many rounds these runs take, each of which waits for the one before: 8 search, 1 or 2 refine."""
-    return 8 + 1 + 1 + 1, 8 + len(rules.looks) + 2 + 1
+    """About how many rounds these runs take, each of which waits for the one before.
+
+    The default portfolio searches in 12 to 17, because runs with different numbers of seeds are rounds of their own.
+    """
+    return 13 + 1 + 1 + 1, 13 + len(rules.looks) + 2 + 1
 
 
 def _refining(rules: Rules) -> int:
@@ -144,16 +148,16 @@ def _refining(rules: Rules) -> int:
     return 6 * rules.refine
 
 
-def reserved(stage: Stage, standing: Standing, rules: Rules) -> int:
-    """How many runs of a budget are kept back in a stage for those after it.
+def reserved(stage: Stage, standing: Standing, rules: Rules) -> tuple[int, ...]:
+    """The rounds of runs of a budget that are kept back in a stage for those after it.
 
-    The search and the first look at the race come before everything else: without them there is no answer.
+    The search and the first look at the race come before everything else: without them there is no answer. Refining has
+    a second round if a neighbor is better, which has one more neighbor.
     """
-    if stage == "refine":
-        return 2 * rules.fresh
-    if stage == "race":
-        return 2 * rules.fresh + (_refining(rules) if standing.seeds else 0)
-    return 0
+    fresh = 2 * rules.fresh
+    if stage == "race" and standing.seeds:
+        return _refining(rules), 2 * rules.refine, fresh
+    return (fresh,) if stage in ("race", "refine") else ()
 
 
 @dataclass
@@ -165,7 +169,7 @@ class _Follower:
     _rules: Rules
     _runs: int | None
     _under_way: Collection[Trial]
-    _closing: bool
+    _closed: Stage | None
 
     def __post_init__(self) -> None:
         self._searches: dict[str, Found] = {}
@@ -363,12 +367,13 @@ class _Follower:
             if seed not in self._told.get(each, {})
         )
 
-    def _over(self, wants: Sequence[Trial], *, reserve: int = 0) -> bool:
+    def _over(self, wants: Sequence[Trial], *, reserve: Sequence[int] = ()) -> bool:
         """Whether these runs would exceed the budget, of which a part is reserved for the answer."""
-        if self._closing and wants[0].stage != "fresh":
+        stage = wants[0].stage
+        if self._closed is not None and STAGES.index(stage) <= STAGES.index(self._closed):
             return True
         coming = len({*wants, *self._under_way})
-        return self._runs is not None and self._used(wants[0].stage) + coming + reserve > self._runs
+        return self._runs is not None and self._used(stage) + coming + sum(reserve) > self._runs
 
     def _used(self, stage: str) -> int:
         """How many runs it took up to this stage.

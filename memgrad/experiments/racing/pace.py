@@ -37,18 +37,14 @@ class Pace:
         """The pace after these rounds, each with its runs and seconds; the first of them started the workers.
 
         Small rounds do not show what a run adds to a large one, and large ones not what a run takes alone: of the last
-        rounds, the smallest of both counts. What was expected counts as one round.
+        rounds, the smallest of both counts. What was expected counts until then.
 
         Example:
             >>> Pace(50.0, 20.0).after([(6, 99.0), (2, 60.0), (24, 400.0)])
-            Pace(alone=50.0, more=16.666666666666668)
+            Pace(alone=60.0, more=16.666666666666668)
         """
-        seen = [(seconds, seconds / runs) for runs, seconds in rounds]
-        if self != Pace():
-            seen = [(self.alone, self.more), *seen[1:]]
-        elif len(seen) > 1:
-            seen = seen[1:]
+        seen = rounds[1:] if len(rounds) > 1 or self != Pace() else rounds
         if not seen:
             return self
-        alone, more = zip(*seen[-LAST_ROUNDS:], strict=True)
+        alone, more = zip(*((seconds, seconds / runs) for runs, seconds in seen[-LAST_ROUNDS:]), strict=True)
         return Pace(min(alone), min(more))

@@ -142,9 +142,9 @@ def _drive(
     while wants := tuner.wanted():
         if seconds is not None and tuner.course.stage != "fresh":
             kept = reserved(tuner.course.stage, tuner.course.standing, tuner.rules)
-            needs = trains.pace.seconds(trains.missing(wants)) + trains.pace.seconds(kept)  # it may load the problem
-            if needs > seconds - (time.monotonic() - began):
-                tuner.close()
+            rounds = (*trains.missing(wants), *kept)  # it may load the problem
+            if sum(map(trains.pace.seconds, rounds)) > seconds - (time.monotonic() - began):
+                tuner.close(tuner.course.stage)
                 continue
         watch(tuner.course)
         trains.listener.said(course_in_words(tuner.course))
@@ -190,14 +190,13 @@ class _Training:
         """How long rounds take, by those so far."""
         return self._expected.after(self._rounds_trained)
 
-    def missing(self, trials: Sequence[Trial]) -> int:
-        """How many of these runs are not in the store."""
+    def missing(self, trials: Sequence[Trial]) -> list[int]:
+        """How many of these runs are not in the store, by the rounds in which they are trained."""
         known = self._store.digests()
-        return sum(
-            table[trial.name][trial.lr][trial.seed + self._beyond].digest not in known
+        return [
+            sum(table[trial.name][trial.lr][trial.seed + self._beyond].digest not in known for trial in group)
             for _, table, group in self._rounds(trials)
-            for trial in group
-        )
+        ]
 
     def train(self, trials: Sequence[Trial]) -> tuple[Status, str] | None:
         """Train the runs that are not in the store; a status and a reason if that did not succeed."""

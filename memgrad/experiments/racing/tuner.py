@@ -13,7 +13,7 @@ from typing import Any, final
 
 from memgrad.experiments.racing.answer import Answer, Measured, answer_of
 from memgrad.experiments.racing.candidates import Candidate, Configuration, checked
-from memgrad.experiments.racing.course import Course, Trial, follow
+from memgrad.experiments.racing.course import Course, Stage, Trial, follow
 from memgrad.experiments.racing.sequential import Rules
 from memgrad.files import written_whole
 from memgrad.tables import json_ready
@@ -68,7 +68,7 @@ class Tuner:
         self._measured: dict[Configuration, dict[int, Measured]] = {}
         self._asked: set[Trial] = set()
         self._offered: set[Trial] = set()  # runs that may come, also after others have made them needless
-        self._closing = False
+        self._closed: Stage | None = None
         self._written = ""  # what this tuner knows to be in its file
         self._course: Course | None = None
         if self._file is not None and self._file.exists():
@@ -80,7 +80,7 @@ class Tuner:
         if self._course is None:
             told = {each: {seed: run.final for seed, run in runs.items()} for each, runs in self._measured.items()}
             self._course = follow(
-                self.candidates, told, self.rules, runs=self.runs, under_way=self._asked, closing=self._closing
+                self.candidates, told, self.rules, runs=self.runs, under_way=self._asked, closed=self._closed
             )
         return self._course
 
@@ -137,9 +137,12 @@ class Tuner:
         if self._file is not None:
             self._save(self._file)
 
-    def close(self) -> None:
-        """Say that the time is up: only fresh runs are still asked for, if the race has a leader."""
-        self._closing, self._course = True, None
+    def close(self, stage: Stage = "refine") -> None:
+        """Say that the time is up for a stage and those before it: only later ones still ask for runs.
+
+        By default only fresh runs are still asked for. There is nothing to measure before the race has a leader.
+        """
+        self._closed, self._course = stage, None
 
     def answer(self) -> Answer:
         """The answer so far; its status says whether it is the last word."""
