@@ -346,6 +346,9 @@ def test_lines_have_the_schedule_and_the_clip_and_take_the_steps_that_were_train
         x = x + updates
         assert float(x) == pytest.approx(expected[k + 1], rel=1e-5)
     assert lines_of(method, 0.5, schedule=Schedule()) == lines_of(method, 0.5)
+    averaged = lines_of(method, 0.5, averaged="poly:8")
+    assert 'AveragedModel(model, avg_fn=memgrad.memory_average("poly:8"))' in averaged["torch"].splitlines()[-1]
+    assert 'memgrad.transforms.average_iterates("poly:8")' in averaged["optax"].splitlines()[-1]
 
 
 @pytest.mark.parametrize(("name", "given"), [("window", "memory=window"), ("made", "memory=made()")])

@@ -128,7 +128,8 @@ def tune(
         method = spec.method(pick.name)
         clip = spec.clip if method.clip is None else method.clip
         steps = steps_of(spec, trains.facts)
-        lines = lines_of(method, pick.lr, schedule=spec.schedule_of(method), steps=steps, clip=clip)
+        schedule, averaged = spec.schedule_of(method), spec.select.metric.partition("@")[2]
+        lines = lines_of(method, pick.lr, schedule=schedule, steps=steps, clip=clip, averaged=averaged)
     first = FIRST_SEED["fresh"] + seed * SEEDS_APART
     answer = replace(answer, lines=lines, metric=spec.select.metric, first_seed=first)
     return answer if ended is None else replace(answer, status=ended[0], reason=ended[1])

@@ -105,7 +105,13 @@ def _more(course: Course, name: str) -> str:
 
 
 def lines_of(
-    method: Method, lr: float, *, schedule: Schedule | None = None, steps: int = 0, clip: float | None = None
+    method: Method,
+    lr: float,
+    *,
+    schedule: Schedule | None = None,
+    steps: int = 0,
+    clip: float | None = None,
+    averaged: str = "",
 ) -> dict[str, str]:
     """The lines that make the optimizer of a method at a learning rate, by library.
 
@@ -117,6 +123,7 @@ def lines_of(
         schedule: The schedule with which it was trained; None if the learning rate is constant.
         steps: The number of steps of the schedule.
         clip: The norm to which gradients were clipped, if they were.
+        averaged: The memory that averaged the parameters of which the loss was compared, if they were averaged.
 
     Example:
         >>> lines = lines_of(Method(optimizer="MemAdam", lr=0.1, memory="poly:8", weight_decay=0.01), 3.2e-3)
@@ -133,6 +140,15 @@ def lines_of(
     rule = method.recipe.method
     if rule is not None:
         lines["optax"] = _optax(rule, lr, schedule, steps, clip)
+    if averaged:
+        memory = json.dumps(averaged)
+        kept = {
+            "torch": f"torch.optim.swa_utils.AveragedModel(model, avg_fn=memgrad.memory_average({memory}))",
+            "optax": f"memgrad.transforms.average_iterates({memory}), last in the chain",
+        }
+        lines = {
+            library: f"{text}\n# averaged parameters were compared: {kept[library]}" for library, text in lines.items()
+        }
     return lines
 
 
