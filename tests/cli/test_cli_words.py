@@ -242,10 +242,12 @@ def test_what_measuring_took_is_taken_from_a_budget_of_time() -> None:
 
 
 def test_with_many_workers_the_rounds_of_tuning_count_and_not_its_runs() -> None:
-    """Each of 11 to 17 rounds takes at least as long as one run, an hour."""
-    said = tune._forecast(portfolio(), Rules(), Budget(seconds=11 * 3600.0), Pace(3600.0, 36.0), 100)
-    assert "173 to 281 runs: 11 h 0 min to 17 h 0 min on 100 workers" in said
+    """Each round takes at least as long as one run, an hour: 13 to search, 1 to 6 to race, 1 or 2 to refine, and 1."""
+    said = tune._forecast(portfolio(), Rules(), Budget(seconds=16 * 3600.0), Pace(3600.0, 36.0), 100)
+    assert "173 to 281 runs: 16 h 0 min to 22 h 0 min on 100 workers" in said
     assert "about 173 runs, may end the race early" in said
+    short = tune._forecast(portfolio(), Rules(most=4), Budget(), Pace(3600.0, 36.0), 100)
+    assert "16 h 0 min to 18 h 0 min" in short  # one look at the race, or two
 
 
 @pytest.mark.parametrize(
