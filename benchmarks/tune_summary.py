@@ -43,7 +43,8 @@ class Cell:
         return cls(float(runs), *(float(share.removesuffix(" %")) for share in (mean, worst)), close)
 
     def __str__(self) -> str:
-        return f"{self.close}; {self.worst:+.1f} %; {self.runs:.0f} runs"
+        parts = (self.close, f"{self.worst:+.1f} %", f"{self.runs:.0f} runs")
+        return "; ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts)  # a line each in a narrow column
 
 
 Tables = Mapping[str, Mapping[str, Cell]]
