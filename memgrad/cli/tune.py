@@ -338,7 +338,7 @@ def _pace(spec: Spec, workers: int, device: str | None) -> Pace:
 
 def _forecast(candidates: Sequence[Candidate], rules: Rules, limits: Budget, pace: Pace, workers: int) -> str:
     """The expected cost of tuning and what the budget allows, in words, given how long rounds take."""
-    from memgrad.experiments.racing.course import expected_rounds, expected_runs
+    from memgrad.experiments.racing.costs import expected_rounds, expected_runs
 
     least, most = expected_runs(candidates, rules)
     # With many workers the rounds count, which wait for one another, and otherwise the runs.

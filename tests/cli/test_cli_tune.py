@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from memgrad.cli import app
 from memgrad.cli.tune import as_nu, as_seconds
 from memgrad.experiments import Store
-from memgrad.experiments.racing.course import expected_runs
+from memgrad.experiments.racing.costs import expected_runs
 from memgrad.experiments.racing.portfolio import portfolio
 from memgrad.experiments.racing.sequential import Rules
 

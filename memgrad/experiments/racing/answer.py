@@ -223,11 +223,7 @@ class Answer:
 def answer_of(course: Course, runs: Runs, rules: Rules, *, problem: str = "") -> Answer:
     """The answer that a course has come to, from the runs that were measured."""
     standing = course.standing
-    pair = (course.challenger, course.baseline)
-    mine, others = (_fresh_runs(each, runs) for each in pair)
-    wanted = [rules.fresh if each is not None else 0 for each in pair]
-    if course.status == "exhausted" and (len(mine) < wanted[0] or len(others) < wanted[1]):
-        mine, others = {}, {}  # of a larger budget before: a part of them is no answer
+    mine, others = (_fresh_runs(each, runs) for each in (course.challenger, course.baseline))
     # No factor leads to a loss of 0, which a network that memorized its examples can reach.
     positive = all(run.final > 0 for run in (*mine.values(), *others.values()))
     scale: Scale = course.scale if positive else "linear"

@@ -19,6 +19,7 @@ import numpy as np
 
 from memgrad.amounts import counted
 from memgrad.experiments.racing.candidates import Candidate, Configuration
+from memgrad.experiments.racing.costs import reserved
 from memgrad.experiments.racing.learning_rates import DECADE, HALF, QUARTER, Found, Search, learning_rate, place_of
 from memgrad.experiments.racing.sequential import Entrant, Rules, Standing, race
 
@@ -84,7 +85,8 @@ class Course:
         wants: The runs that are needed next; empty at the end.
         searches: The search of each candidate that has begun.
         standing: The race, which begins once all learning rates are found.
-        challenger: The best candidate that is not a baseline, at its learning rate; None until a race was judged.
+        challenger: The best candidate that is not a baseline, at its learning rate; None until a race was judged,
+            and if the budget ended among the fresh seeds.
         baseline: The best baseline, likewise.
         at_edge: The names of those of the two whose learning rates are as far from the first guess as the search goes.
         status: Whether it is `running`, `answered`, `exhausted` (the budget ended before the race did) or `failed`.
@@ -126,38 +128,6 @@ def follow(
         closed: The stage for which the time is up, and for those before it: nothing new is wanted there.
     """
     return _Follower(candidates, told, rules, runs, under_way, closed).course()
-
-
-def expected_runs(candidates: Sequence[Candidate], rules: Rules) -> tuple[int, int]:
-    """About how many runs tuning takes: if the race ends at its first look, and if it drops nothing before its last."""
-    search = sum(8 if candidate.like else 11 for candidate in candidates)
-    last = _refining(rules) + 2 * rules.fresh
-    return search + len(candidates) * rules.first + last, search + len(candidates) * rules.most + last
-
-
-def expected_rounds(rules: Rules) -> tuple[int, int]:
-    """About how many rounds these runs take, each of which waits for the one before.
-
-    The default portfolio searches in 12 to 17, because runs with different numbers of seeds are rounds of their own.
-    """
-    return 13 + 1 + 1 + 1, 13 + len(rules.looks) + 2 + 1
-
-
-def _refining(rules: Rules) -> int:
-    """About how many runs it takes to refine: those of two learning rates and of the neighbors of each."""
-    return 6 * rules.refine
-
-
-def reserved(stage: Stage, standing: Standing, rules: Rules) -> tuple[int, ...]:
-    """The rounds of runs of a budget that are kept back in a stage for those after it.
-
-    The search and the first look at the race come before everything else: without them there is no answer. Refining has
-    a second round if a neighbor is better, which has one more neighbor.
-    """
-    fresh = 2 * rules.fresh
-    if stage == "race" and standing.seeds:
-        return _refining(rules), 2 * rules.refine, fresh
-    return (fresh,) if stage in ("race", "refine") else ()
 
 
 @dataclass
@@ -273,7 +243,10 @@ class _Follower:
             return self._running("refine", wants)
         needs = [(each, self._rules.fresh) for each in self._pair if each is not None]
         if wants := self._missing("fresh", needs):
-            return self._exhausted("fresh", wants) if self._over(wants) else self._running("fresh", wants)
+            if not self._over(wants):
+                return self._running("fresh", wants)
+            # A larger budget before may have measured a part of them, which is no answer.
+            return replace(self._exhausted("fresh", wants), challenger=None, baseline=None)
         last = [each for each, _ in needs]
         if all(math.inf in self._values(each, "fresh")[: self._rules.fresh] for each in last):
             shown = " and ".join(map(str, last))

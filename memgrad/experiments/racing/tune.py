@@ -16,7 +16,8 @@ from memgrad.experiments.planning.problem_choice import Facts
 from memgrad.experiments.planning.spec import Spec
 from memgrad.experiments.racing.answer import Answer, Measured
 from memgrad.experiments.racing.candidates import Candidate
-from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial, reserved
+from memgrad.experiments.racing.costs import reserved
+from memgrad.experiments.racing.course import FIRST_SEED, Course, Status, Trial
 from memgrad.experiments.racing.learning_rates import Found
 from memgrad.experiments.racing.pace import Pace
 from memgrad.experiments.racing.portfolio import candidates_of, racing_methods

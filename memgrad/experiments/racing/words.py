@@ -136,23 +136,14 @@ def lines_of(
     """
     if schedule is not None and schedule.is_constant:
         schedule = None
-    lines = {"torch": _torch(method, lr, schedule, steps, clip)}
+    lines = {"torch": _torch(method, lr, schedule, steps, clip, averaged)}
     rule = method.recipe.method
     if rule is not None:
-        lines["optax"] = _optax(rule, lr, schedule, steps, clip)
-    if averaged:
-        memory = json.dumps(averaged)
-        kept = {
-            "torch": f"torch.optim.swa_utils.AveragedModel(model, avg_fn=memgrad.memory_average({memory}))",
-            "optax": f"memgrad.transforms.average_iterates({memory}), last in the chain",
-        }
-        lines = {
-            library: f"{text}\n# averaged parameters were compared: {kept[library]}" for library, text in lines.items()
-        }
+        lines["optax"] = _optax(rule, lr, schedule, steps, clip, averaged)
     return lines
 
 
-def _torch(method: Method, lr: float, schedule: Schedule | None, steps: int, clip: float | None) -> str:
+def _torch(method: Method, lr: float, schedule: Schedule | None, steps: int, clip: float | None, averaged: str) -> str:
     own = {code.option: code for code in method.recipe.code}
     imports, given = [], ""
     for option, value in (method.model_extra or {}).items():
@@ -172,6 +163,9 @@ def _torch(method: Method, lr: float, schedule: Schedule | None, steps: int, cli
         made.append(f"scheduler = LambdaLR(optimizer, {over})  # scheduler.step() after each step")
     if clip is not None:
         made.append(f"# before each step: torch.nn.utils.clip_grad_norm_(model.parameters(), {clip:g})")
+    if averaged:
+        kept = f"torch.optim.swa_utils.AveragedModel(model, avg_fn=memgrad.memory_average({json.dumps(averaged)}))"
+        made.append(f"# averaged parameters were compared: {kept}")
     return "\n".join([f"from {module} import {name}", *imports, *made])
 
 
@@ -181,7 +175,7 @@ def _module(label: str) -> str:
     return Path(place).stem if place.endswith(".py") else place
 
 
-def _optax(rule: Rule, lr: float, schedule: Schedule | None, steps: int, clip: float | None) -> str:
+def _optax(rule: Rule, lr: float, schedule: Schedule | None, steps: int, clip: float | None, averaged: str) -> str:
     imports, made = ["from memgrad.transforms import from_method"], []
     rate, peak = f"{lr:g}", ""
     if schedule is not None:
@@ -194,7 +188,11 @@ def _optax(rule: Rule, lr: float, schedule: Schedule | None, steps: int, clip: f
     if clip is not None:
         imports.insert(0, "import optax")
         step = f"optax.chain(optax.clip_by_global_norm({clip:g}), {step})"
-    return "\n".join([*imports, *made, f"optimizer = {step}"])
+    made.append(f"optimizer = {step}")
+    if averaged:
+        kept = f"memgrad.transforms.average_iterates({json.dumps(averaged)}), last in the chain"
+        made.append(f"# averaged parameters were compared: {kept}")
+    return "\n".join([*imports, *made])
 
 
 # --- an experiment that repeats the answer ---------------------------------------------------------------------------
